@@ -18,8 +18,7 @@ from steelyard_simulator.studies import (
     evidence_clusters,
     evidence_page,
     ns3_study,
-    scale_grid,
-    scale_page,
+    scale_study,
     stability_grid,
     stability_page,
     zones_study,
@@ -104,12 +103,6 @@ def _run(name: str, study: Study, options: argparse.Namespace) -> None:
     fill_page(made, options.page, name)
 
 
-def _scale_axes(options: argparse.Namespace) -> tuple[Sequence[int], Sequence[int]]:
-    sizes = scale_grid.QUICK_SIZES if options.quick else scale_grid.SIZES
-    balancers = scale_grid.QUICK_LOAD_BALANCERS if options.quick else scale_grid.LOAD_BALANCERS
-    return options.servers or sizes, options.load_balancers or balancers
-
-
 def _stability_page(options: argparse.Namespace, runs: Runs, command: str) -> Page:
     # Here, because matplotlib takes a second that --help need not wait.
     from steelyard_simulator.studies import stability_plot
@@ -164,18 +157,15 @@ STUDIES = (
     Study(
         name="scale",
         help="100 to 10,000 servers of four speeds that change, 1 to 256 load balancers: shares, p99, bytes",
-        trials=lambda options: scale_grid.trials(*_scale_axes(options)),
-        figures_of=scale_grid.figures_of,
-        page=lambda options, runs, command: Page(
-            text=lambda _: scale_page.page(runs, list(itertools.product(*_scale_axes(options))), command),
-            plots={},
-        ),
+        trials=lambda options: scale_study.trials(*scale_study.axes(options)),
+        figures_of=scale_study.figures_of,
+        page=scale_study.page,
         seeds=3,
-        seeds_of=scale_grid.seeds_of,
+        seeds_of=scale_study.seeds_of,
         quick=("up to 500 servers, 2 seeds: about a minute", 2),
         flags={
-            "--servers": _sizes("numbers of servers", scale_grid.SIZES),
-            "--load-balancers": _sizes("numbers of them", scale_grid.LOAD_BALANCERS),
+            "--servers": _sizes("numbers of servers", scale_study.SIZES),
+            "--load-balancers": _sizes("numbers of them", scale_study.LOAD_BALANCERS),
         },
     ),
     Study(

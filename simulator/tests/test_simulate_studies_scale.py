@@ -13,7 +13,7 @@ from steelyard_simulator.command import add_parser
 from steelyard_simulator.model import RunResult, Ticks
 from steelyard_simulator.run import run
 from steelyard_simulator.studies.measures import capacities, runs_csv
-from steelyard_simulator.studies.scale_grid import (
+from steelyard_simulator.studies.scale_study import (
     LOAD,
     LOAD_BALANCERS,
     REQUESTS_PER_SERVER_S,

@@ -1,4 +1,4 @@
-"""What studies measure: distances of servers' shares, latencies; the mean over a trial's seeds; CSV. Pure.
+"""What studies measure: distances of shares, latencies; means over a trial's seeds; CSV, tables. Pure.
 
 A share is a part of all requests. The distance of two lists of shares is the part of the requests that would
 have to go to another server to turn the one into the other (the total variation distance):
@@ -16,12 +16,16 @@ from typing import Any, TypeVar
 import numpy as np
 from steelyard_controller.laws.snapshot import Floats
 from steelyard_loadtest.reporting.csv_text import names_of, rows_text
+from steelyard_loadtest.reporting.markdown import markdown, pivot
 from steelyard_loadtest.reporting.statistics import Interval, interval
+from steelyard_loadtest.reporting.wording import plus_minus
 
 from steelyard_simulator.model import Case, RunResult
 from steelyard_simulator.simulated_server import able_at, speed_edges
 
 C = TypeVar("C")
+R = TypeVar("R")
+S = TypeVar("S")
 
 Figures = Mapping[str, float]
 """One run's figure of each measure."""
@@ -50,6 +54,22 @@ def runs_csv(runs: Runs, first_seed: int) -> str:
         for seed, each in enumerate(own, first_seed)
     ]
     return rows_text((*names_of(type(trial)), "seed", *figures), rows, digits=6)
+
+
+def texts(points: Mapping[C, Measures], measure: str, scale: float, digits: int) -> dict[C, str]:
+    """Return a measure of every point, times `scale`, with its interval."""
+    intervals = {at: its[measure] for at, its in points.items()}
+    return {at: plus_minus(scale * of.mean, scale * of.half_width, digits) for at, of in intervals.items()}
+
+
+def table_of(title: str, corner: str, texts: Mapping[tuple[R, S], str]) -> str:
+    """Return a Markdown table under its title, of texts by row and column, in the order of the texts."""
+    rows, columns = (list(dict.fromkeys(axis)) for axis in zip(*texts, strict=True))
+    table = pivot(
+        corner, rows, columns, lambda *at: texts.get(at, ""),
+        row_text=lambda row: f"{row:,}" if isinstance(row, int) else str(row),
+    )  # fmt: skip
+    return f"**{title}**\n\n{markdown(table)}"
 
 
 def percentile_ms(result: RunResult, percent: float) -> float:

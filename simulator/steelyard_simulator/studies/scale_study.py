@@ -1,22 +1,29 @@
-"""The scale study: its grid, the simulation at each point, the figures of a run. Pure."""
+"""The scale study: its grid, the simulation at each point, a run's figures; its page (scale_page.md)."""
 
+import argparse
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
+from pathlib import Path
 
 import numpy as np
 from steelyard_controller.laws.snapshot import Floats
+from steelyard_loadtest.reporting.publish import Page
+from steelyard_loadtest.templates import render_file
+from steelyard_protocol import weight_table, wire
 
 from steelyard_simulator.model import Balancing, Case, Draw, OpenClients, RunResult, Server, Step, Work
-from steelyard_simulator.studies.measures import (
-    Figures,
-    capacities,
-    expected_of_random,
-    misplaced,
-    moved,
-    percentile_ms,
-    shares,
+from steelyard_simulator.studies import measures
+from steelyard_simulator.studies.measures import Figures, Measures, Runs, misplaced, shares
+from steelyard_simulator.studies.scale_messages import (
+    GIGABIT_BYTES_PER_S,
+    most_load_balancers,
+    most_servers_in_a_table,
+    most_servers_in_an_item,
+    out_of_memcached,
+    uneven_table,
 )
 
 SPEEDS = (2.0, 3.0, 4.0, 5.0)
@@ -140,13 +147,13 @@ def figures_of(case: Case, result: RunResult) -> Figures:
     ruling = np.flatnonzero(after) - 1
     ruled = ticks.weights[ruling[ruling >= 0]].mean(axis=0)
     return {
-        "published_error": misplaced(weights, shares(capacities(case, ticks.t_s[after]))),
+        "published_error": misplaced(weights, shares(measures.capacities(case, ticks.t_s[after]))),
         "achieved_error": misplaced(shares(picks.astype(float))[None, :], ruled[None, :]),
-        "random_error": expected_of_random(ruled, int(picks.sum())),
-        "moved": moved(weights),
+        "random_error": measures.expected_of_random(ruled, int(picks.sum())),
+        "moved": measures.moved(weights),
         "rows_changed": _changed(weights, 0.0),
         "rows_changed_5": _changed(weights, 0.05),
-        "p99_ms": percentile_ms(result, 99),
+        "p99_ms": measures.percentile_ms(result, 99),
     }
 
 
@@ -154,3 +161,74 @@ def _changed(weights: Floats, by_more_than: float) -> float:
     ratio = weights[1:] / weights[:-1]
     # Shares are quotients of integers; a part in 10^9 is how they were rounded.
     return float(np.mean(np.abs(ratio - 1.0) > max(by_more_than, 1e-9)))
+
+
+def axes(options: argparse.Namespace) -> tuple[Sequence[int], Sequence[int]]:
+    """Return the numbers of servers and of load balancers that are asked for."""
+    sizes, load_balancers = (QUICK_SIZES, QUICK_LOAD_BALANCERS) if options.quick else (SIZES, LOAD_BALANCERS)
+    return options.servers or sizes, options.load_balancers or load_balancers
+
+
+def page(options: argparse.Namespace, runs: Runs, command: str) -> Page:
+    """Return the tables, and what they say of the limits."""
+    averages = measures.averaged(runs)
+    ours, plain = (_points(averages, picker) for picker in (DEFAULT_PICKER, PLAIN_PICKER))
+    random = _span([each["random_error"].mean for each in plain.values()], 1) if plain else "unknown"
+    measured = (
+        ("Published weights at the wrong server, % of the traffic", ours, "published_error", 100, 1),
+        ("Traffic that moves each tick, %", ours, "moved", 100, 1),
+        (f"Requests elsewhere than published, %, picker `vnswrr` (independent random picks: {random})",
+         plain, "achieved_error", 100, 1),
+        ("p99, ms, picker `vnswrr2`", ours, "p99_ms", 1, 0),
+        ("p99, ms, picker `vnswrr2`, load balancers share what is in flight, at 2 % of a core each",
+         _points(averages, DEFAULT_PICKER, exchanged=True), "p99_ms", 1, 0),
+        (f"p99, ms, picker `vnswrr2`, subsets of {SUBSET}",
+         _points(averages, DEFAULT_PICKER, subset=SUBSET), "p99_ms", 1, 0),
+        (f"p99, ms, picker `vnswrr2`, subsets of {SUBSET}, and what is in flight is shared",
+         _points(averages, DEFAULT_PICKER, exchanged=True, subset=SUBSET), "p99_ms", 1, 0),
+        ("p99, ms, picker `vnswrr`: the weights alone", plain, "p99_ms", 1, 0),
+    )  # fmt: skip
+    tables = [
+        measures.table_of(title, "servers", measures.texts(points, measure, scale, digits))
+        for title, points, measure, scale, digits in measured
+        if points
+    ]
+    sizes, load_balancers = axes(options)
+    out_mb_per_s = {
+        (servers, count): f"{out_of_memcached(servers, count, REQUESTS_PER_SERVER_S * servers) / 1e6:.3g}"
+        for servers, count in itertools.product(sizes, load_balancers)
+    }
+    tables.append(measures.table_of("Out of Memcached, MB/s", "servers", out_mb_per_s))
+    whole = most_servers_in_an_item()
+    values = {
+        "command": command, "tables": tables, "whole": whole,
+        "bytes": len(weight_table.to_json(uneven_table(whole))),
+        "most_mb": wire.MAX_TABLE_BYTES // wire.MAX_BYTES, "most": most_servers_in_a_table(),
+        "full": {
+            servers: most_load_balancers(servers, REQUESTS_PER_SERVER_S, GIGABIT_BYTES_PER_S)
+            for servers in sizes
+        },
+        "changed": [
+            _span([each[name].mean for each in ours.values()])
+            for name in ("rows_changed", "rows_changed_5")
+            if ours
+        ],
+    }  # fmt: skip
+    text = render_file(Path(__file__).with_name("scale_page.md"), values)
+    return Page(text=lambda _: text, plots={})
+
+
+def _points(
+    averages: Mapping[ScaleTrial, Measures], picker: str, *, exchanged: bool = False, subset: int = 0
+) -> dict[tuple[int, int], Measures]:
+    """Return the measures by servers and load balancers, both ascending."""
+    return {
+        (at.servers, at.load_balancers): its
+        for at, its in sorted(averages.items(), key=itemgetter(0))
+        if (at.picker, at.exchanged, at.subset_size) == (picker, exchanged, subset)
+    }
+
+
+def _span(parts: Sequence[float], digits: int = 0) -> str:
+    low, high = f"{100 * min(parts):.{digits}f}", f"{100 * max(parts):.{digits}f}"
+    return f"{low} %" if low == high else f"{low} to {high} %"
