@@ -1,6 +1,6 @@
 """Draws the evidence: every algorithm's ratios, a point a cluster; and three clusters over time."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,7 @@ from steelyard_loadtest.reporting.plots import Mark, Panel, RowName, RowPanel, R
 from steelyard_simulator.model import Floats, RunResult
 from steelyard_simulator.studies import evidence_clusters as declared
 from steelyard_simulator.studies.evidence_page import LINES, Evidence
-from steelyard_simulator.studies.measures import capacities, shares
+from steelyard_simulator.studies.measures import capacities, p99_by, shares
 
 COLORS = dict(zip(LINES, (GREEN, BLUE, PINK, ORANGE), strict=True))
 WINDOW_S = 2.0
@@ -55,29 +55,23 @@ def draw_curves(file: Path, runs: Mapping[str, Mapping[str, RunResult]]) -> None
         dashed = {"color": INK, "ls": "--"}
         lines = [Series(x=ticks.t_s.tolist(), y=fair.tolist(), label="its fair share", style=dashed)]
         for name in (declared.CSWRR, declared.DEFAULT):
-            lines.append(_line(name, ticks.t_s, own[name].ticks.weights[:, 0]))
+            lines.append(_line(name, ticks.t_s, own[name].ticks.weights[:, 0].tolist()))
         given.append(
             Panel(
                 series=lines, title=cluster, y_label="published share of the first server", y_percent=True,
                 y_limits=(0, None), x_limits=(0, end_s),
             )
         )  # fmt: skip
+        middles_s = np.arange(0.0, end_s, WINDOW_S) + WINDOW_S / 2
         latencies.append(
             Panel(
-                series=[_line(name, *_p99_ms(result, end_s)) for name, result in own.items()], y_scale="log",
-                x_label="seconds", y_label="p99 of two seconds, ms (logarithmic)", x_limits=(0, end_s),
+                series=[_line(name, middles_s, p99_by(its, WINDOW_S, end_s)) for name, its in own.items()],
+                y_scale="log", x_limits=(0, end_s), x_label="seconds",
+                y_label="p99 of two seconds, ms (logarithmic)",
             )
         )  # fmt: skip
     plots.draw(file, [given, latencies], size=(13, 6.5), legend="outside lower center", legend_columns=5)
 
 
-def _line(name: str, x: Floats, y: Floats) -> Series:
-    return Series(x=x.tolist(), y=y.tolist(), label=name, style={"color": COLORS[name], "linewidth": 1.3})
-
-
-def _p99_ms(result: RunResult, end_s: float) -> tuple[Floats, Floats]:
-    """Return the middles of windows, and p99 of what was sent in each; NaN where nothing was answered."""
-    begins = np.arange(0.0, end_s, WINDOW_S)
-    window = result.sent_s // WINDOW_S * WINDOW_S
-    own = (result.latency_ms[window == begin] for begin in begins)
-    return begins + WINDOW_S / 2, np.array([np.percentile(each, 99) if len(each) else np.nan for each in own])
+def _line(name: str, x: Floats, y: Sequence[float]) -> Series:
+    return Series(x=x.tolist(), y=y, label=name, style={"color": COLORS[name], "linewidth": 1.3})

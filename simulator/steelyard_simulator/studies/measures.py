@@ -78,10 +78,11 @@ def percentile_ms(result: RunResult, percent: float) -> float:
 
 
 def p99_by(result: RunResult, step_s: float, until_s: float) -> list[float]:
-    """Return the p99 of what was sent in each step of time in which anything was, in milliseconds."""
+    """Return the p99 of what was sent in each step of time, in milliseconds; NaN of no answers."""
     sent = np.argsort(result.sent_s)
     ends = np.searchsorted(result.sent_s[sent], np.arange(step_s, until_s, step_s))
-    return [float(np.percentile(each, 99)) for each in np.split(result.latency_ms[sent], ends) if len(each)]
+    steps = np.split(result.latency_ms[sent], ends)
+    return [float(np.percentile(each, 99)) if len(each) else math.nan for each in steps]
 
 
 def shares(figures: Floats) -> Floats:
