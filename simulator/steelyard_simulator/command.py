@@ -19,8 +19,7 @@ from steelyard_simulator.studies import (
     evidence_page,
     ns3_study,
     scale_study,
-    stability_grid,
-    stability_page,
+    stability_study,
     zones_study,
 )
 from steelyard_simulator.studies.evidence_clusters import ALGORITHMS, EvidenceTrial
@@ -103,18 +102,8 @@ def _run(name: str, study: Study, options: argparse.Namespace) -> None:
     fill_page(made, options.page, name)
 
 
-def _stability_page(options: argparse.Namespace, runs: Runs, command: str) -> Page:
-    # Here, because matplotlib takes a second that --help need not wait.
-    from steelyard_simulator.studies import stability_plot
-
-    maps = stability_grid.maps(quick=options.quick)
-    return Page(
-        text=lambda plots: stability_page.page(maps, runs, command, plots.get("stability")),
-        plots={"stability": lambda file: stability_plot.draw(file, maps, runs)},
-    )
-
-
 def _evidence_page(options: argparse.Namespace, runs: Runs, command: str) -> Page:
+    # Here, because matplotlib takes a second that --help need not wait.
     from steelyard_simulator.studies import evidence_plot
 
     evidence = evidence_page.Evidence(runs=runs)
@@ -170,12 +159,12 @@ STUDIES = (
     ),
     Study(
         name="stability",
-        help="maps of where each law settles and where it oscillates, and the defaults' margin",
-        trials=lambda options: stability_grid.distinct(stability_grid.maps(quick=options.quick)),
-        figures_of=stability_page.figures_of,
-        page=_stability_page,
+        help="a map of each law over load and lateness: where it settles, and where it oscillates",
+        trials=stability_study.trials,
+        figures_of=stability_study.figures_of,
+        page=stability_study.page,
         seeds=3,
-        quick=("coarse maps, one seed: about a minute", 1),
+        quick=("coarse maps, one seed: seconds", 1),
     ),
     Study(
         name="evidence",
