@@ -43,7 +43,7 @@ def test_luajit_and_python_agree_on_the_examples_and_on_what_is_known() -> None:
         def ask(data: bytes) -> dict[str, Any]:
             return ask_any("weight-table", data)
 
-        for text in examples("weights").all:
+        for text in examples("weights"):
             assert agreement.difference(text, ask(text)) is None, text
         for same in ("[1:2:3:4:5:6:7::]:80", "[FD00::0:1]:80", "[::ffff:10.0.0.1]:80", "[::10.0.0.1]:80"):
             text = (TABLE % "267").replace("[::1]:80", same).encode()

@@ -55,7 +55,7 @@ def add_parser(subparsers: flags.Subparsers) -> None:
     )
     flag = parser.add_argument
     flag("--only", action="append", default=[], metavar="PATTERN", help="these faults; may be given again")
-    flag("--list", action="store_true", help="list the faults with their bounds, then end")
+    flag("--list", action="store_true", help="list the faults, then end")
     flag("--quick", action="store_true", help="faults of nearly every kind: two minutes")
     flag(
         "--slack",

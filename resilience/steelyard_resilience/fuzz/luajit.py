@@ -76,7 +76,7 @@ def run(name: str, *, seconds: float, seed: int) -> Iterator[Tally]:
 def target(name: str, ask: Ask) -> Target:
     """Return a decoder of LUA."""
     about, seeds = LUA[name]
-    seeds = examples(seeds).all if isinstance(seeds, str) else seeds
+    seeds = examples(seeds) if isinstance(seeds, str) else seeds
     return Target(name, about, lambda data: str(ask(name, data)["outcome"]), seeds)
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from h2.connection import H2Connection
 from h2.events import DataReceived, ResponseReceived, StreamEnded, StreamReset
+from steelyard_loadtest.cluster import parts
 from steelyard_loadtest.machine import http_ask
 from steelyard_loadtest.machine.child_process import Process
 from steelyard_loadtest.machine.errors import ProgramError, SetupError
@@ -229,16 +230,14 @@ def _outcome(answer: Answer) -> str:
 async def _tried(
     case: Case, programs: Programs, folder: Path, ports: tuple[int, int], asked: Asked
 ) -> tuple[list[str], list[Answer]]:
-    file, log, text, cookies = folder / "nginx.conf", folder / "error.log", case.conf, ["none=0"]
-    modules = "".join(f"load_module {module};" for module in programs.modules[LUA] or ())
-    values = {
-        "MODULES": modules, "USER": "user root;" if os.geteuid() == 0 else "", "FOLDER": folder,
-        "LUA": CHECKOUT / "openresty", "PORT": ports[0], "PORT2": ports[1],
-    }  # fmt: skip
+    log, text, cookies = folder / "error.log", case.conf, ["none=0"]
+    main = "".join(f"load_module {module}; " for module in programs.modules[LUA] or ())
+    main += "user root;" if os.geteuid() == 0 else ""
+    values = {"MAIN": main, "LUA": CHECKOUT / "openresty", "PORT": ports[0], "PORT2": ports[1]}
     for name, value in values.items():
         text = text.replace(f"@{name}@", str(value))
-    file.write_text(text)
-    nginx = Process([programs.nginx, "-p", str(folder), "-c", str(file), "-e", str(log)], log)
+    (folder / "nginx.conf").write_text(text)
+    nginx = Process(parts.nginx(ports[0], folder, log=log, program=programs.nginx).command, log)
     try:
         await asyncio.to_thread(nginx.wait_listening, ports[0])
         answers = await asyncio.gather(*(visited(visit, ports, cookies) for visit in case.visits))

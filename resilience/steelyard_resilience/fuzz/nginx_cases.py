@@ -67,13 +67,11 @@ PROXIES: Table = (
     (1, "proxy_pass http://<own>;", "proxy_pass http://<own>;", SHARD + " proxy_pass http://$s_<own>;"),
 )  # fmt: skip
 
-NGINX = """@MODULES@
-@USER@ daemon off; pid @FOLDER@/nginx.pid; error_log @FOLDER@/error.log notice; worker_processes {workers};
+NGINX = """@MAIN@ daemon off; pid nginx.pid; error_log error.log notice; worker_processes {workers};
 events {{ worker_connections 256; }}
 http {{
-  access_log off; proxy_cache_path @FOLDER@/c keys_zone=pages:100k;
-  client_body_temp_path @FOLDER@/b; proxy_temp_path @FOLDER@/p; fastcgi_temp_path @FOLDER@/f;
-  uwsgi_temp_path @FOLDER@/u; scgi_temp_path @FOLDER@/s;
+  access_log off; proxy_cache_path c keys_zone=pages:100k; client_body_temp_path b;
+  proxy_temp_path p; fastcgi_temp_path f; uwsgi_temp_path u; scgi_temp_path s;
   lua_package_path "@LUA@/steelyard/lib/?.lua;@LUA@/lua-resty-vnswrr/lib/?.lua;;";
   lua_shared_dict steelyard 2m; lua_socket_log_errors off;
   init_by_lua_block {{ steelyard, worker = require "steelyard", require "steelyard.phase.worker" }}

@@ -82,15 +82,8 @@ def _fits(fault: Fault, pattern: str) -> bool:
 
 
 def listed(faults: Sequence[Fault]) -> str:
-    """Return the faults by group with what they may cost, a line each."""
+    """Return the faults by group, a line each."""
     lines: list[str] = []
-    width = max((len(fault.name) for fault in faults), default=0)
     for group, own in grouped(faults, lambda fault: fault.group).items():
-        lines.append(group)
-        for fault in own:
-            bound = fault.bound
-            lines.append(
-                f"  {fault.name:{width}}  at most {bound.failed} failed, {bound.worst_ms:,.0f} ms, "
-                f"well after {bound.recover_s:g} s, rung {bound.rung}{' (quick)' if fault.quick else ''}"
-            )
+        lines += [group, *(f"  {fault.name}{' (quick)' if fault.quick else ''}" for fault in own)]
     return "\n".join(lines)

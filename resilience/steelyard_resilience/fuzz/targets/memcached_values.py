@@ -5,7 +5,6 @@ import hmac
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import isfinite
 from typing import Any, cast, get_args
 
@@ -33,28 +32,20 @@ KNOWN = frozenset(get_args(Reason))
 LONGEST_DETAIL = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Examples:
-    """One format: texts that are accepted and texts that are refused, and, for signed values, the key."""
-
-    accepted: tuple[bytes, ...]
-    refused: tuple[bytes, ...]
-    key: bytes
-
-    @property
-    def all(self) -> tuple[bytes, ...]:
-        """Return the short ones of both, the accepted first."""
-        return tuple(text for text in (*self.accepted, *self.refused) if len(text) < 8192)
-
-
-def examples(name: str) -> Examples:
-    """Return the examples of a format in docs/contract; raise SetupError where there is no checkout."""
+def contract(name: str) -> dict[str, Any]:
+    """Return a format's file of docs/contract; raise SetupError where there is no checkout."""
     try:
-        document = json.loads((CHECKOUT / "docs" / "contract" / f"{name}.json").read_text(encoding="utf-8"))
+        read: dict[str, Any] = json.loads((CHECKOUT / "docs" / "contract" / f"{name}.json").read_bytes())
     except OSError as error:
         raise SetupError(f"fuzzing needs a checkout of Steelyard: {error}") from None
-    accepted, refused = (tuple(map(_text, document[kind])) for kind in ("accepted", "refused"))
-    return Examples(accepted, refused, document.get("key", "").encode())
+    return read
+
+
+def examples(name: str) -> list[bytes]:
+    """Return the short examples of a format, those that are accepted first."""
+    document = contract(name)
+    texts = map(_text, (*document["accepted"], *document["refused"]))
+    return [text for text in texts if len(text) < 8192]
 
 
 def _text(example: dict[str, object]) -> bytes:
@@ -68,8 +59,6 @@ def _text(example: dict[str, object]) -> bytes:
 
 def targets() -> tuple[Target, ...]:
     """Return the decoders of wire version 1."""
-    samples, reports, tables = map(examples, ("sample", "traffic", "weights"))
-    lists, signed, chunks = map(examples, ("upstreams", "signed", "chunks"))
     sample = judge_of(
         sample_reader.decode,
         encode=sample_record.encode,
@@ -86,14 +75,17 @@ def targets() -> tuple[Target, ...]:
     )
     listed = judge_of(upstream_list.decode, encode=upstream_list.encode, reason=_reason, check=ordered)
     return (
-        Target("sample", "an agent's sample, in Memcached", sample, samples.all),
-        Target("traffic", "a load balancer's traffic report, in Memcached", traffic, reports.all),
-        Target("weight-table", "a weight table, as a new leader reads it back", table, tables.all),
+        Target("sample", "an agent's sample, in Memcached", sample, examples("sample")),
+        Target("traffic", "a load balancer's traffic report, in Memcached", traffic, examples("traffic")),
+        Target("weight-table", "a weight table, as a new leader reads it back", table, examples("weights")),
+        Target("table-chunks", "a manifest and its chunks, read back as well", joined, examples("chunks")),
         Target(
-            "table-chunks", "a manifest and its chunks, as a new leader reads them back", joined, chunks.all
+            "upstream-list",
+            "the list of upstreams, as a new leader reads it back",
+            listed,
+            examples("upstreams"),
         ),
-        Target("upstream-list", "the list of upstreams, as a new leader reads it back", listed, lists.all),
-        Target("signature", "a signed value, with the key and without", _signed(signed), signed.all),
+        Target("signature", "a signed value, with the key and without", _signed(), examples("signed")),
     )
 
 
@@ -136,20 +128,21 @@ def _in_chunks(table: WeightTable) -> bytes:
     return b"\n".join([table_chunks.encode_manifest(table, [*map(table_chunks.name_of, texts)]), *texts])
 
 
-def _signed(examples: Examples) -> Callable[[bytes], str]:
-    texts = {value[65:] for value in examples.accepted}
+def _signed() -> Callable[[bytes], str]:
+    document = contract("signed")
+    key, texts = document["key"].encode(), {_text(each)[65:] for each in document["accepted"]}
 
     def judge(data: bytes) -> str:
         without = signature.read(None, data, lambda text: text)
         if not isinstance(without, Refused):
             looks_signed = re.match(rb"[0-9a-f]{64}\.", data)
             require(without == data and not looks_signed, "without a key something was stripped")
-        opened: Any = signature.read(examples.key, data, lambda text: text)
+        opened: Any = signature.read(key, data, lambda text: text)
         refused = _reason(opened)
         if refused:
             return refused
         # By the standard's other interface, so that a mistake of ours is not made twice.
-        expected = hmac.new(examples.key, opened, hashlib.sha256).hexdigest().encode() + b"." + opened
+        expected = hmac.new(key, opened, hashlib.sha256).hexdigest().encode() + b"." + opened
         require(data == expected, "a value was believed whose signature is another")
         require(opened in texts, "a text was believed that nobody has signed")
         return ACCEPTED
