@@ -1,12 +1,12 @@
 """Do Python and Lua read a weight table alike? Pure.
 
 Both read what lies in Memcached, and must take the same and refuse the same. Where they differ and it is
-harmless, `known` says why; it proves it, by mending just that and asking Python again.
+harmless, `known` says why; it proves it, by mending what Python alone refuses and asking it again.
 """
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from steelyard_protocol import peer_address, weight_table
@@ -15,6 +15,11 @@ from steelyard_protocol.wire import Refused
 
 # Deeper than this one of both gives up first: Python's parser by its stack, lua-cjson at 1000.
 DEEP = 900
+
+STRICTER = (
+    "1.0, 1. or 1e2 for a whole number, a member twice, a number too long or no UTF-8, where nobody looks"
+)
+"""What Python alone refuses. Of a member that stands twice both take the last."""
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
@@ -42,46 +47,31 @@ def known(data: bytes, lua: Mapping[str, Any]) -> str | None:
     """Return which harmless difference it is; None for one that nobody knew of."""
     if _depth(data) > DEEP:
         return f"nested more than {DEEP} deep"
-    all_mended = data
-    for name, mend in _PYTHON_IS_STRICTER.items():
-        mended, all_mended = mend(data), mend(all_mended)
-        if mended != data and difference(mended, lua) is None:
-            return name
-    return "several of these" if difference(all_mended, lua) is None else None
+    return STRICTER if difference(_mended(data), lua) is None else None
 
 
-def _whole(data: bytes) -> bytes:
+def _mended(data: bytes) -> bytes:
+    """Return a text without all that Python alone refuses, as STRICTER has it."""
+    text = _whole(re.sub(rb"[0-9]{4300,}", b"1", data).decode("utf-8", "replace"))
+    try:
+        return json.dumps(json.loads(text)).encode()
+    except (ValueError, RecursionError):
+        return text.encode()
+
+
+def _whole(text: str) -> str:
     """Write 1.0, 1. and 1e2 as whole numbers, outside of strings: lua-cjson tells them from none."""
-    text, parts, end = data.decode("utf-8", "surrogateescape"), [], 0
+    parts, end = list[str](), 0
     for string in _STRING.finditer(text):
         parts += [_NUMBER.sub(_as_whole, text[end : string.start()]), string[0]]
         end = string.end()
-    return "".join([*parts, _NUMBER.sub(_as_whole, text[end:])]).encode("utf-8", "surrogateescape")
+    return "".join([*parts, _NUMBER.sub(_as_whole, text[end:])])
 
 
 def _as_whole(number: re.Match[str]) -> str:
     text = number[0].replace(".e", "e").replace(".E", "e")
     value = float(text)
     return str(int(value)) if abs(value) <= 2**53 and value == int(value) else text
-
-
-def _utf8(data: bytes) -> bytes:
-    return data.decode("utf-8", "replace").encode()
-
-
-def _once(data: bytes) -> bytes:
-    try:
-        return json.dumps(json.loads(data)).encode()
-    except (ValueError, RecursionError):
-        return data
-
-
-_PYTHON_IS_STRICTER: Mapping[str, Callable[[bytes], bytes]] = {
-    "a number of more digits than Python reads": lambda data: re.sub(rb"[0-9]{4300,}", b"1", data),
-    "bytes that are no UTF-8, where nobody looks": _utf8,
-    "1.0, 1. or 1e2 for a whole number": _whole,
-    "a member that stands twice, of which the last is right": _once,  # needs what is JSON to Python
-}
 
 
 def _depth(data: bytes) -> int:
