@@ -1,4 +1,4 @@
-"""The load's questions and the poller's looks, without a socket."""
+"""The load's questions and the looks, without a socket."""
 
 import threading
 import time
@@ -6,7 +6,8 @@ from typing import cast
 
 import pytest
 from steelyard_loadtest.generators.questions import CROSSED, GARBLED, Numbered, Same
-from steelyard_resilience.chaos.session import StatusPoller, rung_of
+from steelyard_resilience.chaos.fault import Look
+from steelyard_resilience.chaos.session import looking, rung_of
 from steelyard_resilience.stage.stage import Stage
 
 from testing.waiting import PATIENCE_S
@@ -78,16 +79,16 @@ class Watched:
 
 
 def test_looks_go_on_while_one_hangs_and_what_it_raises_is_seen() -> None:
-    stage = Watched()
-    with StatusPoller(cast(Stage, stage)) as poller:
+    stage, looks = Watched(), list[Look]()
+    with looking(cast(Stage, stage), looks):
         deadline_s = time.monotonic() + PATIENCE_S
-        while len(poller.looks) < 3:
+        while len(looks) < 3:
             assert time.monotonic() < deadline_s
             time.sleep(0.01)
         stage.let_go.set()
-    assert {(look.rung, look.not_well) for look in poller.looks} == {
+    assert {(look.rung, look.not_well) for look in looks} == {
         ("drift", None),
         (None, "it could not be seen: OSError no route"),
     }
-    moments = [look.at_s for look in poller.looks]
+    moments = [look.at_s for look in looks]
     assert moments == sorted(moments)

@@ -18,7 +18,6 @@ from steelyard_resilience.chaos.session import (
     SETTLED_S,
     Open,
     Scene,
-    StatusPoller,
     carry_out,
     run,
 )
@@ -35,7 +34,7 @@ TAKES_S = 0.5
 
 @dataclass
 class World:
-    """Stage, load, poller and time: ill from a fault's beginning until heals_s after its end."""
+    """Stage, load, looks and time: ill from a fault's beginning until heals_s after its end."""
 
     heals_s: float | None = 1.0
     now_s: float = 1000.0
@@ -93,7 +92,7 @@ class World:
 
     def scene(self) -> Scene:
         return Scene(
-            stage=cast("Stage", self), load=cast(Load, self), poller=cast(StatusPoller, self),
+            stage=cast("Stage", self), load=cast(Load, self), looks=self.looks,
             clock=self.clock, sleep=self.sleep,
         )  # fmt: skip
 

@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 from steelyard_loadtest.machine.errors import ProgramError
+from steelyard_loadtest.machine.repeating import repeating
 from steelyard_loadtest.reporting.progress import Progress
 
 from steelyard_resilience.chaos.fault import RUNGS, Check, Fault, Gathered, Look, Outcome, Trial
@@ -40,48 +40,32 @@ PATIENCE, PATIENCE_S = 2.0, 10.0
 
 LOOK_S = 0.1
 
-EVERY_S = 0.1
-
 AT_ONCE = 8
 """A look at hosts that do not answer takes a few seconds; the next ones are not to wait for it."""
 
 
-class StatusPoller:
-    """Looks until it is left. `looks` only grows; it is in the order in which the answers came."""
+@contextmanager
+def looking(stage: Stage, looks: list[Look]) -> Iterator[None]:
+    """Look while the block runs; `looks` grows in the order in which the answers come."""
+    free, adding = threading.Semaphore(AT_ONCE), threading.Lock()
 
-    def __init__(self, stage: Stage) -> None:
-        self.looks: list[Look] = []
-        self._stage = stage
-        self._next_s = time.monotonic()
-        self._over, self._turn, self._adding = threading.Event(), threading.Lock(), threading.Lock()
-        self._pool = ThreadPoolExecutor(AT_ONCE, "look")
-
-    def __enter__(self) -> Self:
-        for _ in range(AT_ONCE):
-            self._pool.submit(self._look_again_and_again)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._pool.shutdown()
-
-    def _look_again_and_again(self) -> None:
-        while True:
-            with self._turn:
-                # Late turns are left out, not made up for.
-                if self._over.wait(max(self._next_s - time.monotonic(), 0.0)):
-                    return
-                self._next_s = max(self._next_s + EVERY_S, time.monotonic())
-            self._look()
-
-    def _look(self) -> None:
+    def look() -> None:
         try:
-            rung, not_well = rung_of(self._stage.status()), self._stage.why_not_well()
+            rung, not_well = rung_of(stage.status()), stage.why_not_well()
         except Exception as error:
             rung, not_well = None, f"it could not be seen: {type(error).__name__} {error}"
         # Stamped when all the answers were in: a look that waited tells nothing of the time before.
-        with self._adding:
-            self.looks.append(Look(at_s=time.monotonic(), rung=rung, not_well=not_well))
+        with adding:
+            looks.append(Look(at_s=time.monotonic(), rung=rung, not_well=not_well))
+        free.release()
+
+    def turn() -> None:
+        # Late turns are left out, not made up for.
+        if free.acquire(blocking=False):
+            pool.submit(look)
+
+    with ThreadPoolExecutor(AT_ONCE, "look") as pool, repeating(turn, interval_s=LOOK_S):
+        yield
 
 
 def rung_of(status: Mapping[str, object] | None) -> str | None:
@@ -98,7 +82,7 @@ class Scene:
 
     stage: Stage
     load: Load
-    poller: StatusPoller
+    looks: list[Look]
     clock: Callable[[], float]
     sleep: Callable[[float], None]
 
@@ -153,7 +137,7 @@ def _watch(fault: Fault, scene: Scene, undone_s: float) -> tuple[float | None, f
     while now_s < deadline_s:
         scene.sleep(LOOK_S)
         now_s = scene.clock()
-        looks = list(scene.poller.looks)
+        looks = list(scene.looks)
         since_s = well_since(looks, undone_s)
         # By the last look, not by the clock: a look may be slow.
         if since_s is not None and looks[-1].at_s >= max(since_s + SETTLED_S, least_s):
@@ -188,7 +172,7 @@ def _on_scene(faults: Sequence[Fault], scene: Scene, gathered: Gathered, progres
         scene.sleep(CALM_S)
         progress.begin(fault.name)
         trial = carry_out(fault, scene)
-        result = outcome(trial, scene.load.requests, scene.poller.looks)
+        result = outcome(trial, scene.load.requests, scene.looks)
         gathered.trials.append(trial)
         gathered.outcomes.append(result)
         tell(progress, result)
@@ -203,15 +187,15 @@ def scene(folder: Path, settings: Settings, rate_per_s: float, gathered: Gathere
     folder.mkdir(parents=True, exist_ok=True)
     with Stage(folder, settings) as stage:
         load = Load(stage.url, rate_per_s, folder)
-        poller = StatusPoller(stage)
+        looks = list[Look]()
         try:
-            with poller:
-                yield Scene(stage=stage, load=load, poller=poller, clock=time.monotonic, sleep=time.sleep)
+            with looking(stage, looks):
+                yield Scene(stage=stage, load=load, looks=looks, clock=time.monotonic, sleep=time.sleep)
         finally:
             # Before the stage goes: what then fails is nobody's fault.
             load.stop()
             gathered.requests += load.requests
-            gathered.looks += poller.looks
+            gathered.looks += looks
 
 
 def tell(progress: Progress, result: Outcome) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 OUTSIDE = "10.213.0.1"
-"""This program's own address: the clients', and the poller's."""
+"""This program's own address: the clients', and the looks'."""
 
 PREFIX = "10.213.0."
 PREFIX_LENGTH = 24
