@@ -17,6 +17,7 @@ from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_resilience import CHECKOUT
 from steelyard_resilience.fuzz import agreement, generated
 from steelyard_resilience.fuzz.target import Tally, Target, ViolationError, outcome_of, require
+from steelyard_resilience.fuzz.targets.configuration import ADDRESSES
 from steelyard_resilience.fuzz.targets.memcached_values import examples
 
 METHOD = "generated Lua"
@@ -44,9 +45,6 @@ OPTIONS = (
     b'"state_dir":"/var/lib","lb":"e","hold_s":60,"drift_s":300,"allow":["10.0.0.0/8","::1"],"upstreams":{"web":'
     b'{"check":{"path":"/healthz","statuses":[200]},"max_fails":2,"fail_timeout_s":10,"bootstrap":["1.2.3.4:1"]}}}',
 )
-ADDRESSES = (
-    b"10.0.0.11:80", b"[fd00::13]:8080", b"[::ffff:1.2.3.4]:1", b"10.0.0.0/8", b"fd00::/64", b"header:X-User",
-)  # fmt: skip
 
 LUA: dict[str, tuple[str, str | Sequence[bytes]]] = {
     "lua-weight-table": ("a weight table, alone and after another one", "weights"),

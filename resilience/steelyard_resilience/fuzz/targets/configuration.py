@@ -3,6 +3,8 @@
 import contextlib
 import io
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from steelyard_agent import scope_values
@@ -13,7 +15,6 @@ from steelyard_protocol import peer_address, setting_values, signature, wire
 from steelyard_protocol.program_settings import SettingsError
 
 from steelyard_resilience.fuzz.target import ACCEPTED, REFUSED, Target, judge_of, require, requiring
-from steelyard_resilience.fuzz.targets.kernel_files import temporary_folder
 
 T = TypeVar("T")
 
@@ -52,7 +53,7 @@ YAML = (
 )
 ADDRESSES = (
     b"10.0.0.11:80", b"[fd00::13]:8080", b"web-1.example:80", b"[::ffff:1.2.3.4]:1", b"a.b.c.:65535",
-    b"0x7f000001:80",
+    b"0x7f000001:80", b"10.0.0.0/8", b"fd00::/64", b"header:X-User",
 )  # fmt: skip
 FLAGS = (
     b"http://10.0.0.5:8081,https://[::1]/steelyard", b"0.25", b"1e3", b"nginx.service", b"yes",
@@ -68,9 +69,10 @@ def _refused_toml(refusal: object) -> str | None:
 
 
 def _yaml() -> Callable[[bytes], object]:
-    file = temporary_folder() / "controller.yaml"
+    folder = TemporaryDirectory(prefix="steelyard-fuzz-")  # goes with this process
 
     def load(data: bytes) -> object:
+        file = Path(folder.name, "controller.yaml")
         file.write_bytes(data)
         with contextlib.redirect_stderr(io.StringIO()):
             return controller.load(["--config", str(file)])
