@@ -35,35 +35,20 @@ MOST_SLACK = 10
 MOMENTS = ("began_s", "undone_s", "until_s")
 """Of a trial, by which a fault's requests and looks are found."""
 
-LONG = """
-Starts the whole cluster on this machine, each part on a host of its own (a network namespace: needs root),
-puts a constant load on it, and does one fault after the other. Each answer is checked. PATTERN is a part of a
-fault's name or group.
-
-DIR gets report.md (the table), outcomes.json, requests.csv.gz (every request), looks.csv.gz (what was seen
-ten times a second), and the logs of every part.
-"""
-
 
 def add_parser(subparsers: flags.Subparsers) -> None:
     """Add the subcommand `chaos`."""
     parser = subparsers.add_parser(
-        NAME,
-        help="the whole cluster under load, and one fault after the other: what each costs",
-        epilog=LONG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        NAME, help="the whole cluster under load, one fault after the other: what each costs (needs root)"
     )
     flag = parser.add_argument
-    flag("--only", action="append", default=[], metavar="PATTERN", help="these faults; may be given again")
+    some = "those with it in their name or group; may be given again"
+    flag("--only", action="append", default=[], metavar="PATTERN", help=some)
     flag("--list", action="store_true", help="list the faults, then end")
     flag("--quick", action="store_true", help="faults of nearly every kind: two minutes")
-    flag(
-        "--slack",
-        type=flags.whole(1, MOST_SLACK, "times the bounds"),
-        default=1,
-        metavar="TIMES",
-        help="allow each time TIMES its bound, where the machine has other work (default: %(default)s)",
-    )
+    times = flags.whole(1, MOST_SLACK, "times the bounds")
+    busy = "allow each time TIMES its bound, where the machine has other work (default: %(default)s)"
+    flag("--slack", type=times, default=1, metavar="TIMES", help=busy)
     flags.add_output(parser, "chaos-results")
     parser.set_defaults(run=run)
 

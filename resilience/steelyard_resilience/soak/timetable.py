@@ -23,9 +23,8 @@ RELOAD_EVERY_LEAST_S = 20.0
 LEAST_S, MOST_S = 90.0, 7000.0
 """A shorter one leaves too little to judge after the warm-up; the load's generator ends after two hours."""
 
-OFTEN_S, SELDOM_S = 1.0, 5.0
-"""Between two readings: of a soak of minutes, and of a longer one, whose slopes need no more."""
-LONG_FROM_S = 600.0
+READINGS = 360
+"""Of a soak, whose slopes need no more; two of them are a second apart at the least."""
 
 CHURNED = IPv4Network("10.214.0.0/16")
 """Where the churned servers' addresses are."""
@@ -44,7 +43,7 @@ class Plan:
     @property
     def read_every_s(self) -> float:
         """Return the time between two readings."""
-        return SELDOM_S if self.seconds >= LONG_FROM_S else OFTEN_S
+        return max(1.0, self.seconds / READINGS)
 
     @property
     def reloads_s(self) -> tuple[float, ...]:
