@@ -102,12 +102,15 @@ def test_a_line_has_each_figure_beside_its_bound() -> None:
 
 
 def test_the_summary_counts_faults_requests_and_failures() -> None:
-    assert summary([KEPT], 2600, {}) == "1 fault, 2,600 requests, 0 failed, all bounds kept"
-    assert summary([KEPT, FEW], 5000, {}) == (
-        "2 faults, 5,000 requests, 1 failed (as the bounds allow), all bounds kept"
+    sent = [replace(STRAY, failure="")] * 2600
+    assert summary(Gathered(outcomes=[KEPT], requests=sent)) == (
+        "1 fault, 2,600 requests, 0 failed, all bounds kept"
     )
-    assert summary([KEPT, BROKEN], 5000, {"redis killed": [STRAY]}) == (
-        "2 faults, 5,000 requests, 3 failed, 1 failed between the faults, 1 broke a bound"
+    assert summary(Gathered(outcomes=[KEPT, FEW], requests=sent)) == (
+        "2 faults, 2,600 requests, 1 failed (as the bounds allow), all bounds kept"
+    )
+    assert summary(Gathered(outcomes=[KEPT, BROKEN], requests=[*sent, STRAY])) == (
+        "2 faults, 2,601 requests, 3 failed, 1 failed between the faults (1 502), 1 broke a bound"
     )
 
 
@@ -135,10 +138,9 @@ def test_the_page_says_what_broke_and_gives_each_reason_once() -> None:
     )
     text = page(run, conditions={"Machine": "small"})
     assert text.startswith(
-        "**3 faults, 6,000 requests, 4 failed, 2 failed between the faults, 1 broke a bound.**"
+        "**3 faults, 6,000 requests, 4 failed, 2 failed between the faults (2 502), 1 broke a bound.**"
     )
     assert "Broken:\n\n- edge | redis: 3 of 2,000 requests failed; not well again\n" in text
-    assert "Failed between the faults:\n\n- before redis killed: 2 502\n" in text
     assert text.count("an agent tries again within 8 s") == 1
     assert "- memcached killed, worker killed, edge | redis: an agent" in text
     assert text.endswith("- Machine: small\n")

@@ -19,7 +19,7 @@ from steelyard_loadtest.reporting.publish import Page, check_page, fill_page, wr
 
 from steelyard_resilience.chaos.fault import Fault, Gathered, Look
 from steelyard_resilience.chaos.faults.catalogue import FAULTS, chosen, listed
-from steelyard_resilience.chaos.outcomes import lost_between
+from steelyard_resilience.chaos.outcomes import strays
 from steelyard_resilience.chaos.page import page, summary
 from steelyard_resilience.running_load import TIMEOUT_S
 
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
     if not gathered.outcomes:
         return status or 1
     _report(options, gathered, about)
-    kept = all(outcome.passed for outcome in gathered.outcomes) and not lost_between(gathered)
+    kept = all(outcome.passed for outcome in gathered.outcomes) and not strays(gathered)
     return status or int(not kept)
 
 
@@ -106,7 +106,7 @@ def _do(
 def _report(options: argparse.Namespace, gathered: Gathered, about: dict[str, str]) -> None:
     made = left_of(gathered, about)
     files = write_page(made, options.out)
-    print(summary(gathered.outcomes, len(gathered.requests), lost_between(gathered)))
+    print(summary(gathered))
     print("\n".join(map(str, files)))
     if gathered.interrupted:
         print("interrupted: the figures go as far as it went", file=sys.stderr)

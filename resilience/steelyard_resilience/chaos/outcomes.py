@@ -17,27 +17,20 @@ def of_fault(requests: Iterable[Request], trial: Trial) -> list[Request]:
     return [one for one in requests if one.due_s < trial.until_s and ended_s(one) >= trial.began_s]
 
 
-def strays(requests: Iterable[Request], trials: Sequence[Trial]) -> dict[str, list[Request]]:
-    """Return the failed requests that are no fault's, by the fault that came next; trials in order.
+def strays(run: Gathered) -> list[Request]:
+    """Return the failed requests that are no fault's; the trials are in order.
 
-    Those after the last fault stand under "". Those after a fault that was not recovered from are
-    its doing, although nobody counts them there.
+    Those after a fault that was not recovered from are its doing, although nobody counts them there, and so
+    are those of the fault that was under way when the run was interrupted.
     """
-    lost: dict[str, list[Request]] = {}
-    for one in requests:
-        if not one.failure or any(of_fault([one], trial) for trial in trials):
-            continue
-        earlier = [trial for trial in trials if trial.began_s <= one.due_s]
-        if not earlier or earlier[-1].recovered_s is not None:
-            later = trials[len(earlier) :]
-            lost.setdefault(later[0].fault if later else "", []).append(one)
+    lost = []
+    for one in run.requests:
+        if one.failure and not any(of_fault([one], trial) for trial in run.trials):
+            earlier = [trial for trial in run.trials if trial.began_s <= one.due_s]
+            unfinished = run.interrupted and len(earlier) == len(run.trials)
+            if not unfinished and (not earlier or earlier[-1].recovered_s is not None):
+                lost.append(one)
     return lost
-
-
-def lost_between(gathered: Gathered) -> dict[str, list[Request]]:
-    """Return the strays of a run, without those of the fault that was under way when it was interrupted."""
-    lost = strays(gathered.requests, gathered.trials)
-    return {before: own for before, own in lost.items() if before or not gathered.interrupted}
 
 
 def well_since(looks: Sequence[Look], since_s: float) -> float | None:

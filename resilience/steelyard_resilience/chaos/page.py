@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
-from steelyard_loadtest.generators.tally import Request
 from steelyard_loadtest.reporting.markdown import Column, markdown
 from steelyard_loadtest.reporting.markdown import table as table_of
 from steelyard_loadtest.reporting.statistics import grouped
@@ -13,31 +12,31 @@ from steelyard_loadtest.reporting.wording import ABSENT, NEVER, against, counted
 from steelyard_loadtest.templates import render_file
 
 from steelyard_resilience.chaos.fault import RUNGS, Gathered, Outcome
-from steelyard_resilience.chaos.outcomes import lost_between
+from steelyard_resilience.chaos.outcomes import strays
 
 PASS, BROKEN = "PASS", "BROKEN"
 
 
 def page(run: Gathered, conditions: Mapping[str, str]) -> str:
     """Return the whole page."""
-    strays = lost_between(run)
     values = {
-        "run": run, "table": table(run.outcomes), "between": between(strays),
-        "in_short": summary(run.outcomes, len(run.requests), strays), "reasons": reasons(run.outcomes),
+        "run": run, "table": table(run.outcomes), "in_short": summary(run), "reasons": reasons(run.outcomes),
         "conditions": conditions,
     }  # fmt: skip
     return render_file(Path(__file__).with_name("page.md"), values)
 
 
-def summary(outcomes: Sequence[Outcome], requests: int, strays: Mapping[str, Sequence[Request]]) -> str:
-    """Write the whole run as one line; requests: all that were sent, also between the faults."""
-    broken = sum(not outcome.passed for outcome in outcomes)
-    lost = sum(outcome.failed for outcome in outcomes)
+def summary(run: Gathered) -> str:
+    """Write the whole run as one line."""
+    broken = sum(not outcome.passed for outcome in run.outcomes)
+    lost = sum(outcome.failed for outcome in run.outcomes)
     allowed = "" if not lost or broken else " (as the bounds allow)"
-    between_faults = f", {sum(map(len, strays.values())):,} failed between the faults" if strays else ""
+    kinds = Counter(one.failure for one in strays(run))
+    told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+    between = f", {kinds.total():,} failed between the faults ({told})" if kinds else ""
     verdict = "all bounds kept" if not broken else f"{broken} broke a bound"
-    faults = counted(len(outcomes), "fault")
-    return f"{faults}, {requests:,} requests, {lost:,} failed{allowed}{between_faults}, {verdict}"
+    faults = counted(len(run.outcomes), "fault")
+    return f"{faults}, {len(run.requests):,} requests, {lost:,} failed{allowed}{between}, {verdict}"
 
 
 def line(outcome: Outcome) -> str:
@@ -52,16 +51,6 @@ def table(outcomes: Sequence[Outcome]) -> str:
     """Return the table; a row that has only a name is a group's."""
     by_group = chain.from_iterable(grouped(outcomes, lambda one: one.group).values())
     return markdown(table_of(by_group, COLUMNS, group=lambda one: one.group))
-
-
-def between(strays: Mapping[str, Sequence[Request]]) -> list[str]:
-    """Return a line for each place between two faults where requests failed."""
-    lines = []
-    for before, own in strays.items():
-        kinds = Counter(one.failure for one in own)
-        counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-        lines.append(f"{f'before {before}' if before else 'at the end'}: {counts}")
-    return lines
 
 
 def reasons(outcomes: Iterable[Outcome]) -> list[str]:
