@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from steelyard_controller.api.upstream_models import PeerRow, State
+from steelyard_controller.api.upstream_models import PeerRow, State, shown
 from steelyard_controller.declarations.upstream import Address, MaxConns, Name, Peer, Upstream
 from steelyard_controller.laws import Parameter
 from steelyard_controller.laws.presentation import Step
@@ -33,7 +33,7 @@ class PeerDocument(BaseModel):
         json_schema_extra={"examples": [{"address": "10.0.0.14:80", "baseline": 2}]},
     )
 
-    address: Address = Field(examples=["10.0.0.14:80"], description="IP:port, [v6]:port or name:port")
+    address: Address = shown("10.0.0.14:80", "IP:port, [v6]:port or name:port")
     baseline: float | None = Field(
         default=None, gt=0, le=1e6, description="weight at rest; null: from the capacity its agent reports"
     )
@@ -61,9 +61,9 @@ class PeerPatch(BaseModel):
 class LawDescription(BaseModel):
     """A law, and how it shows itself."""
 
-    name: str = Field(examples=["steelyard"])
-    sentence: str = Field(examples=["weights stay at the baselines"])
-    color: str = Field(examples=["#D55E00"], description="its colour in plots")
+    name: str = shown("steelyard")
+    sentence: str = shown("weights stay at the baselines")
+    color: str = shown("#D55E00", "its colour in plots")
     steps: list[Step]
     limits: dict[str, str] = Field(description="what a clamp means, by its name in an explanation")
     parameters: list[Parameter]
@@ -78,22 +78,22 @@ class Laws(BaseModel):
 class Leader(BaseModel):
     """Who leads."""
 
-    id: str = Field(examples=["edge-a-8081"])
-    url: str = Field(examples=["http://10.0.0.5:8081"])
+    id: str = shown("edge-a-8081")
+    url: str = shown("http://10.0.0.5:8081")
 
 
 class ServiceDocument(BaseModel):
     """This controller."""
 
-    id: str = Field(examples=["edge-a-8081"])
+    id: str = shown("edge-a-8081")
     role: Literal["leader", "standby", "waiting"]
-    term: int | None = Field(examples=[3])
+    term: int | None = shown(3)
     leader: Leader | None
-    version: str = Field(examples=["0.1.0"])
-    tick_s: float = Field(examples=[1.0])
+    version: str = shown("0.1.0")
+    tick_s: float = shown(1.0)
     state: Literal["redis", "memory"] = Field(description="memory: nothing outlives a restart")
-    degraded: list[str] = Field(examples=[[]])
-    uptime_s: float = Field(examples=[86400.0])
+    degraded: list[str] = shown([])
+    uptime_s: float = shown(86400.0)
 
 
 class Health(BaseModel):
@@ -108,43 +108,42 @@ class Readiness(BaseModel):
     status: Literal["ok", "degraded"]
     role: Literal["leader", "standby", "waiting"]
     state: str = Field(examples=["redis", "memory: nothing outlives a restart"])
-    degraded: list[str] = Field(examples=[[]])
-    upstreams: dict[str, list[str]] = Field(
-        examples=[{"web": ["memcached 127.0.0.1:11211: no answer"]}],
-        description="the upstreams that are degraded, and why",
+    degraded: list[str] = shown([])
+    upstreams: dict[str, list[str]] = shown(
+        {"web": ["memcached 127.0.0.1:11211: no answer"]}, "the upstreams that are degraded, and why"
     )
 
 
 class DryRun(BaseModel):
     """What a change would have changed."""
 
-    upstream: str = Field(examples=["web"])
-    revision: int = Field(examples=[5], description="the declaration's afterwards")
-    what: str = Field(examples=["server-1: state drain -> up; server-4 removed"])
+    upstream: str = shown("web")
+    revision: int = shown(5, "the declaration's afterwards")
+    what: str = shown("server-1: state drain -> up; server-4 removed")
 
 
 class AuditChange(BaseModel):
     """One field that a change set; what is null was not there."""
 
-    field: str = Field(examples=["peers.server-1.state"])
-    before: Any = Field(examples=["up"])
-    after: Any = Field(examples=["drain"])
+    field: str = shown("peers.server-1.state")
+    before: Any = shown("up")
+    after: Any = shown("drain")
 
 
 class AuditEntry(BaseModel):
     """One change, and who made it."""
 
-    id: int = Field(examples=[1764110000000], description="rises from change to change")
-    at_ms: int = Field(examples=[1764110000000])
-    who: str = Field(examples=["anna"], description="the name of a token, a person, a Service, a file")
-    kind: str = Field(examples=["token"], description="token, person, agent, kubernetes, file or controller")
-    address: str | None = Field(examples=["10.0.0.9"], description="where the request came from")
-    via: str | None = Field(examples=["oauth2-proxy"], description="the proxy or standby that passed it on")
-    upstream: str = Field(examples=["web"])
-    revision: int | None = Field(examples=[5], description="the declaration's since then; null: deleted")
-    what: str = Field(examples=["server-1: state up -> drain"])
+    id: int = shown(1764110000000, "rises from change to change")
+    at_ms: int = shown(1764110000000)
+    who: str = shown("anna", "the name of a token, a person, a Service, a file")
+    kind: str = shown("token", "token, person, agent, kubernetes, file or controller")
+    address: str | None = shown("10.0.0.9", "where the request came from")
+    via: str | None = shown("oauth2-proxy", "the proxy or standby that passed it on")
+    upstream: str = shown("web")
+    revision: int | None = shown(5, "the declaration's since then; null: deleted")
+    what: str = shown("server-1: state up -> drain")
     changes: list[AuditChange]
-    more: int = Field(examples=[0], description="how many more fields it set than are here")
+    more: int = shown(0, "how many more fields it set than are here")
 
 
 class Audit(BaseModel):
