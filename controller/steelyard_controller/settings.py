@@ -11,7 +11,7 @@ import re
 import urllib.parse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import yaml
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
@@ -39,6 +39,13 @@ NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 CLAIM = re.compile(r"^[A-Za-z0-9*][A-Za-z0-9._*-]{0,63}$")
 
 
+T = TypeVar("T")
+
+
+def _setting(default: T, description: str, **bounds: Any) -> T:  # noqa: ANN401 - pydantic's own
+    return cast(T, Field(default=default, description=description, **bounds))
+
+
 class Settings(BaseSettings):
     """The controller's settings; each field is a flag, an environment variable and a YAML key."""
 
@@ -46,109 +53,81 @@ class Settings(BaseSettings):
         env_prefix="STEELYARD_", extra="forbid", frozen=True, cli_kebab_case=True, cli_hide_none_type=True
     )
 
-    api_host: str = Field(default="127.0.0.1", description="address the REST API listens on")
-    api_port: int = Field(default=8081, ge=1, le=65535, description="port the REST API listens on")
-    memcached: str = Field(default="127.0.0.1:11211", description="Memcached, host:port,...")
-    state_url: str = Field(
-        default="redis://127.0.0.1:6379/0",
-        description="redis://, rediss://, unix://, redis+sentinel://, redis+cluster:// or memory:// "
+    api_host: str = _setting("127.0.0.1", "address the REST API listens on")
+    api_port: int = _setting(8081, "port the REST API listens on", ge=1, le=65535)
+    memcached: str = _setting("127.0.0.1:11211", "Memcached, host:port,...")
+    state_url: str = _setting(
+        "redis://127.0.0.1:6379/0",
+        "redis://, rediss://, unix://, redis+sentinel://, redis+cluster:// or memory:// "
         "(nothing outlives a restart)",
     )
-    id: str = Field(
-        default="",
-        pattern=r"^[A-Za-z0-9._-]{0,64}$",
-        description="this controller's name (host name and port)",
-    )
-    advertise_url: str = Field(
-        default="", description="how other controllers reach this one's API (http://api_host:api_port)"
-    )
-    lease_s: float = Field(
-        default=3.0, ge=0.5, le=60, description="how long a leader is believed alive after its last sign"
-    )
-    wait_replicas: int = Field(
-        default=1,
+    id: str = _setting("", "this controller's name (host name and port)", pattern=r"^[A-Za-z0-9._-]{0,64}$")
+    advertise_url: str = _setting("", "how other controllers reach this one's API (http://api_host:api_port)")
+    lease_s: float = _setting(3.0, "how long a leader is believed alive after its last sign", ge=0.5, le=60)
+    wait_replicas: int = _setting(
+        1,
+        "replicas of Redis that must have a term or a declaration, behind Sentinels or in a "
+        "cluster; of fewer that are connected all",
         ge=1,
         le=16,
-        description="replicas of Redis that must have a term or a declaration, behind Sentinels or in a "
-        "cluster; of fewer that are connected all",
     )
-    history_s: float = Field(default=900.0, ge=10, le=86_400, description="seconds of history that are kept")
-    agent_check_host: str = Field(default="127.0.0.1", description="address HAProxy's agent-check listens on")
-    agent_check_port: int | None = Field(
-        default=None, ge=1, le=65535, description="port HAProxy's agent-check listens on; unset: it does not"
+    history_s: float = _setting(900.0, "seconds of history that are kept", ge=10, le=86_400)
+    agent_check_host: str = _setting("127.0.0.1", "address HAProxy's agent-check listens on")
+    agent_check_port: int | None = _setting(
+        None, "port HAProxy's agent-check listens on; unset: it does not", ge=1, le=65535
     )
-    xds_host: str = Field(default="127.0.0.1", description="address that Envoys ask for endpoints (xDS)")
-    xds_port: int | None = Field(
-        default=None, ge=1, le=65535, description="port that Envoys ask for endpoints; unset: none"
+    xds_host: str = _setting("127.0.0.1", "address that Envoys ask for endpoints (xDS)")
+    xds_port: int | None = _setting(None, "port that Envoys ask for endpoints; unset: none", ge=1, le=65535)
+    xds_cert_file: Path | None = _setting(None, "certificate shown to Envoys (PEM)")
+    xds_cert_key_file: Path | None = _setting(None, "its private key (PEM)")
+    xds_client_ca_file: Path | None = _setting(None, "authority that Envoys' certificates must be of (PEM)")
+    admin_token_file: Path | None = _setting(None, "file of the tokens that may do everything, one a line")
+    agent_token_file: Path | None = _setting(None, "file of the tokens that may register servers")
+    read_token_file: Path | None = _setting(
+        None, "file of the tokens that may read; where set, reading needs one"
     )
-    xds_cert_file: Path | None = Field(default=None, description="certificate shown to Envoys (PEM)")
-    xds_cert_key_file: Path | None = Field(default=None, description="its private key (PEM)")
-    xds_client_ca_file: Path | None = Field(
-        default=None, description="authority that Envoys' certificates must be of (PEM)"
+    tokens_file: Path | None = _setting(
+        None, "file of named tokens with their scopes, valid from the moment it changes"
     )
-    admin_token_file: Path | None = Field(
-        default=None, description="file of the tokens that may do everything, one a line"
+    max_body_bytes: int = _setting(2**20, "largest request body that the API takes", ge=1024, le=2**26)
+    metrics_servers: int = _setting(2000, "servers up to which /metrics has series of each; 0: of none", ge=0)
+    tick_s: float = _setting(1.0, "seconds between two decisions", ge=0.1, le=60)
+    log_level: Literal["debug", "info", "warning", "error"] = _setting("info", "what is logged")
+    key_file: Path | None = _setting(
+        None, "file that holds the shared key: all that is read must be signed with it"
     )
-    agent_token_file: Path | None = Field(
-        default=None, description="file of the tokens that may register servers"
-    )
-    read_token_file: Path | None = Field(
-        default=None, description="file of the tokens that may read; where set, reading needs one"
-    )
-    tokens_file: Path | None = Field(
-        default=None, description="file of named tokens with their scopes, valid from the moment it changes"
-    )
-    max_body_bytes: int = Field(
-        default=2**20, ge=1024, le=2**26, description="largest request body that the API takes"
-    )
-    metrics_servers: int = Field(
-        default=2000, ge=0, description="servers up to which /metrics has series of each; 0: of none"
-    )
-    tick_s: float = Field(default=1.0, ge=0.1, le=60, description="seconds between two decisions")
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="what is logged"
-    )
-    key_file: Path | None = Field(
-        default=None, description="file that holds the shared key: all that is read must be signed with it"
-    )
-    derived_keys: DerivedKeys = Field(
-        default="off",
-        description="keys and tokens of one sender alone (`steelyard keys`): off, accept beside the shared "
+    derived_keys: DerivedKeys = _setting(
+        "off",
+        "keys and tokens of one sender alone (`steelyard keys`): off, accept beside the shared "
         "key, or require",
     )
-    state_password_file: Path | None = Field(
-        default=None, description="file that holds Redis's password, where the URL has none"
+    state_password_file: Path | None = _setting(
+        None, "file that holds Redis's password, where the URL has none"
     )
-    state_password: CliSuppress[SecretStr | None] = Field(
-        default=None, description="STEELYARD_STATE_PASSWORD only"
+    state_password: CliSuppress[SecretStr | None] = _setting(None, "STEELYARD_STATE_PASSWORD only")
+    sentinel_password_file: Path | None = _setting(
+        None, "file that holds the Sentinels' password, where they have one"
     )
-    sentinel_password_file: Path | None = Field(
-        default=None, description="file that holds the Sentinels' password, where they have one"
-    )
-    sentinel_password: CliSuppress[SecretStr | None] = Field(
-        default=None, description="STEELYARD_SENTINEL_PASSWORD only"
-    )
-    key: CliSuppress[SecretStr | None] = Field(default=None, description="STEELYARD_KEY only")
-    admin_token: CliSuppress[SecretStr | None] = Field(default=None, description="STEELYARD_ADMIN_TOKEN only")
-    agent_token: CliSuppress[SecretStr | None] = Field(default=None, description="STEELYARD_AGENT_TOKEN only")
-    read_token: CliSuppress[SecretStr | None] = Field(default=None, description="STEELYARD_READ_TOKEN only")
-    load_balancers: str = Field(
-        default=",".join(LOAD_BALANCERS),
-        description="the load balancers that are expected to report on upstreams which declare none: "
+    sentinel_password: CliSuppress[SecretStr | None] = _setting(None, "STEELYARD_SENTINEL_PASSWORD only")
+    key: CliSuppress[SecretStr | None] = _setting(None, "STEELYARD_KEY only")
+    admin_token: CliSuppress[SecretStr | None] = _setting(None, "STEELYARD_ADMIN_TOKEN only")
+    agent_token: CliSuppress[SecretStr | None] = _setting(None, "STEELYARD_AGENT_TOKEN only")
+    read_token: CliSuppress[SecretStr | None] = _setting(None, "STEELYARD_READ_TOKEN only")
+    load_balancers: str = _setting(
+        ",".join(LOAD_BALANCERS),
+        "the load balancers that are expected to report on upstreams which declare none: "
         "edge-1,edge-2; empty: none",
     )
-    kubernetes: str = Field(
-        default="",
-        description="namespaces whose annotated Services declare upstreams, with commas between several, or "
+    kubernetes: str = _setting(
+        "",
+        "namespaces whose annotated Services declare upstreams, with commas between several, or "
         "all; unset: Kubernetes is not asked",
     )
     kubernetes_claims: CliSuppress[dict[str, list[Annotated[str, Field(pattern=CLAIM.pattern)]]] | None] = (
-        Field(default=None, description="by namespace the upstreams that its Services may claim, see docs")
+        _setting(None, "by namespace the upstreams that its Services may claim, see docs")
     )
-    log_format: Literal["text", "json"] = Field(
-        default="text", description="how a line of the log is written"
-    )
-    upstreams: CliSuppress[dict[Name, Upstream]] = Field(default={}, description="see docs")
+    log_format: Literal["text", "json"] = _setting("text", "how a line of the log is written")
+    upstreams: CliSuppress[dict[Name, Upstream]] = _setting({}, "see docs")
 
     @field_validator("state_url")
     @classmethod
