@@ -1,13 +1,8 @@
-"""How a run tells how far it is: one changing line on a terminal, plain lines elsewhere."""
+"""How a run tells how far it is."""
 
 import io
 
 from steelyard_loadtest.reporting.progress import Progress
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 class Clock:
@@ -18,7 +13,7 @@ class Clock:
         return self.now_s
 
 
-def test_a_file_gets_a_line_a_step_with_the_time_left_and_what_came_out() -> None:
+def test_a_step_has_a_line_with_the_time_left_and_what_came_out() -> None:
     stream, clock = io.StringIO(), Clock()
     with Progress(stream, steps=2, expected_s=60, clock=clock) as progress:
         progress.begin("nginx")
@@ -38,7 +33,7 @@ def test_after_a_few_steps_the_time_left_follows_the_pace() -> None:
     assert progress.left() == "60 s"
 
 
-def test_a_file_gets_a_changing_line_at_most_every_ten_seconds() -> None:
+def test_what_is_shown_is_written_at_most_every_ten_seconds() -> None:
     stream, clock = io.StringIO(), Clock()
     progress = Progress(stream, clock=clock)
     for tenth in range(250):
@@ -47,22 +42,12 @@ def test_a_file_gets_a_changing_line_at_most_every_ten_seconds() -> None:
     assert stream.getvalue().splitlines() == ["at 0 s", "at 10 s", "at 20 s"]
 
 
-def test_a_terminal_keeps_what_is_said_and_the_changing_line_is_cleared_at_the_end() -> None:
-    stream = Terminal()
-    with Progress(stream, steps=2, title="scale") as progress:
-        progress.begin("[x] one")
-        progress.end("PASS", keep=True)
-        progress.show("almost")
-    written = stream.getvalue()
-    assert "[x] one" in written
-    assert "1 of 2 · PASS\n" in written
-    assert written.rindex("almost") < written.rindex("\x1b[2K")
-
-
-def test_a_quiet_one_writes_nothing_without_a_terminal() -> None:
-    stream = io.StringIO()
-    with Progress(stream, steps=2, quiet=True, title="scale") as progress:
-        progress.begin("one")
-        progress.end("done")
-        progress.show("more")
-    assert stream.getvalue() == ""
+def test_steps_that_nobody_began_are_counted_by_their_title_in_such_a_line() -> None:
+    stream, clock = io.StringIO(), Clock()
+    with Progress(stream, steps=4, title="scale", clock=clock) as progress:
+        for step in range(1, 4):
+            clock.now_s = 7.0 * step
+            progress.end()
+        progress.show("none has ended", always=True)
+        progress.end()
+    assert stream.getvalue() == "scale 1/4 · 21 s left\nscale 3/4 · 7 s left\nnone has ended\n"

@@ -155,13 +155,13 @@ def test_a_page_without_trouble_has_no_headings_of_trouble() -> None:
 
 def test_a_fault_is_told_when_it_is_over_with_what_it_broke() -> None:
     stream = io.StringIO()
-    progress = Progress(stream, steps=2, quiet=True)
-    progress.show("starting the cluster")
-    tell(progress, KEPT)
-    tell(progress, BROKEN)
+    progress = Progress(stream, steps=2, expected_s=0)
+    for result in (KEPT, BROKEN):
+        progress.begin(result.fault)
+        tell(progress, result)
     lines = stream.getvalue().splitlines()
-    assert lines[0].startswith("1 of 2 · memcached killed · PASS: ")
-    assert lines[1].startswith("2 of 2 · edge | redis · BROKEN: ")
+    assert lines[0].startswith("1 of 2 · 0 s left · memcached killed · PASS: ")
+    assert lines[1].startswith("2 of 2 · 0 s left · edge | redis · BROKEN: ")
     assert lines[2:] == ["    3 of 2,000 requests failed", "    not well again"]
 
 

@@ -51,11 +51,6 @@ class Killed(Requests):
         return super().case()
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 class Log(io.StringIO):
     """A file in which somebody reads that runs are under way."""
 
@@ -99,17 +94,7 @@ def test_a_process_that_is_killed_is_explained() -> None:
         of([Requests(1), Killed(2), Requests(3)], 2)
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_a_terminal_sees_a_bar_that_goes_away(jobs: int) -> None:
-    screen = Terminal()
-    of([Requests(1), Requests(2)], jobs, screen)
-    drawn = screen.getvalue()
-    assert "runs 0/4" in drawn
-    assert "runs 4/4" in drawn
-    assert drawn.rindex("runs 4/4") < drawn.rindex("\x1b[2K")
-
-
-def test_a_file_sees_how_far_it_is_no_bar_and_how_fast_the_model_was() -> None:
+def test_a_log_has_how_far_it_is_and_how_fast_the_model_was() -> None:
     log = io.StringIO()
     of([Requests(1), Requests(2)], 1, log)
     first, last = log.getvalue().splitlines()

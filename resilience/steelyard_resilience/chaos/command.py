@@ -99,7 +99,7 @@ def _do(
         settings = Settings(faketime=faketime, front=front)
         return session.scene(folder / str(next(numbers)), settings, float(RATE_PER_S), gathered)
 
-    with Progress(sys.stderr, steps=len(faults), quiet=True) as progress:
+    with Progress(sys.stderr, steps=len(faults)) as progress:
         session.run(faults, open_scene, gathered, progress)
 
 

@@ -200,6 +200,6 @@ def scene(folder: Path, settings: Settings, rate_per_s: float, gathered: Gathere
 
 def tell(progress: Progress, result: Outcome) -> None:
     """Tell what came out of a fault, and each bound that was broken."""
-    progress.end(f"{result.fault} · {line(result)}", keep=True)
+    progress.end(line(result))
     for text in result.broken:
         progress.say(f"    {text}")
