@@ -61,8 +61,7 @@ def add_parser(subparsers: flags.Subparsers) -> None:
     """Add the subcommand `simulate`, with a subcommand a study."""
     parser = subparsers.add_parser(
         "simulate",
-        help="the shipped laws and pickers on simulated servers: ns-3, scale, stability, evidence, autoscale,"
-        " zones",
+        help="the shipped laws and pickers on simulated servers: " + ", ".join(each.name for each in STUDIES),
     )
     studies = parser.add_subparsers(required=True, metavar="STUDY")
     for study in STUDIES:

@@ -37,7 +37,7 @@ io.write(require("steelyard.core.traffic_report").encode(document, function() en
 
 def report(servers: int) -> bytes:
     done = [row % 3 for row in range(servers)]
-    return messages.report("edge-1", messages.names(servers), 4217, done, [1] * servers, 4.0)
+    return messages.report("edge-1", messages.names(servers), done, [1] * servers)
 
 
 def test_sample_is_one_that_the_controller_reads() -> None:
@@ -96,7 +96,7 @@ def test_nginx_reads_a_table_of_the_most_servers() -> None:
 def test_a_load_balancer_more_reads_heads_and_has_its_report_read() -> None:
     one, many = out_of_memcached(5000, 1, 50_000.0), out_of_memcached(5000, 8, 400_000.0)
     head = len(weight_table.encode_head(messages.uneven_table(5000)))
-    ten_each = messages.report("edge-1", messages.names(5000), 4217, [10] * 5000, [1] * 5000, 4.0)
+    ten_each = messages.report("edge-1", messages.names(5000), [10] * 5000, [1] * 5000)
     assert many - one == pytest.approx(7 * (head / FETCH_INTERVAL_S + len(ten_each)), rel=0.01)
 
 

@@ -114,8 +114,6 @@ def swing(given: Floats) -> float:
     `given` is ticks by servers. For a sine this is its amplitude, and unlike a peak it does not
     grow with the number of ticks. 0: the shares stand still; 0.2: a fifth of all traffic goes to and fro.
     """
-    if len(given) == 0:
-        return math.nan
     distances = 0.5 * np.abs(given - given.mean(axis=0)).sum(axis=-1)
     return float(np.sqrt(2.0 * np.mean(distances**2)))
 

@@ -9,7 +9,7 @@ load balancer fetches the head of the table, which has the weights; the table it
 goes or changes otherwise, which none does here.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cache
 from ipaddress import IPv4Address
@@ -55,17 +55,14 @@ def sample(name: str, seq: int, cpu: float) -> bytes:
     )
 
 
-def report(
-    lb: str, ids: Sequence[str], seq: int, completed: Sequence[int], in_flight: Sequence[int],
-    latency_ms: float,
-) -> bytes:  # fmt: skip
+def report(lb: str, ids: Sequence[str], completed: Sequence[int], in_flight: Sequence[int]) -> bytes:
     """Return a load balancer's traffic report, with the members that core/traffic_report.lua writes."""
     rows = enumerate(completed)
     told = TrafficReport(
-        upstream=UPSTREAM, lb=lb, boot="77ab01c2", seq=seq, sent_at_ms=TAKEN_AT_MS, interval_s=1,
+        upstream=UPSTREAM, lb=lb, boot="77ab01c2", seq=4217, sent_at_ms=TAKEN_AT_MS, interval_s=1,
         rung="fresh", order=(TERM, GENERATION), ids=ids, completed=completed, failed=[0] * len(ids),
         in_flight=in_flight,
-        latency_ms=[round(latency_ms + row % 997 / 1000, 3) if done else None for row, done in rows],
+        latency_ms=[round(4.0 + row % 997 / 1000, 3) if done else None for row, done in rows],
     )  # fmt: skip
     return traffic_report.encode(told, traffic_report.VERSION)
 
@@ -100,11 +97,10 @@ def uneven_table(servers: int) -> WeightTable:
 def most_servers_in_an_item() -> int:
     """Return the most servers whose table is written as one Memcached item; of more it goes in chunks."""
 
-    def too_large(servers: int) -> bool:
-        return len(weight_table.to_json(uneven_table(servers))) > table_chunks.ITEM_BYTES
+    def table_bytes(servers: int) -> int:
+        return len(weight_table.to_json(uneven_table(servers)))
 
-    # One more than the most is the first that is too large.
-    return bisect_left(range(2, 1 << 16), True, key=too_large) + 1
+    return bisect_right(range(1, 1 << 16), table_chunks.ITEM_BYTES, key=table_bytes)
 
 
 @cache
@@ -138,9 +134,7 @@ def out_of_memcached(servers: int, load_balancers: int, requests_per_s: float) -
     waiting = [min(count, 1) for count in counts]
     table = uneven_table(servers)
     samples = servers * read_bytes(wire.sample_key(UPSTREAM, ids[0]), sample(ids[0], 4217, 0.4213))
-    reports = load_balancers * read_bytes(
-        wire.traffic_key(UPSTREAM, lb), report(lb, ids, 4217, counts, waiting, 4.0)
-    )
+    reports = load_balancers * read_bytes(wire.traffic_key(UPSTREAM, lb), report(lb, ids, counts, waiting))
     # The controller looks at the table before it puts another in its place ("check and set").
     looked_at = read_bytes(wire.weights_key(UPSTREAM), weight_table.to_json(table)) + MARK_BYTES
     heads = load_balancers * read_bytes(wire.head_key(UPSTREAM), weight_table.encode_head(table))

@@ -16,15 +16,8 @@ from steelyard_protocol import weight_table, wire
 
 from steelyard_simulator.model import Balancing, Case, Draw, OpenClients, RunResult, Server, Step, Work
 from steelyard_simulator.studies import measures
+from steelyard_simulator.studies import scale_messages as messages
 from steelyard_simulator.studies.measures import Figures, Measures, Runs, misplaced, shares
-from steelyard_simulator.studies.scale_messages import (
-    GIGABIT_BYTES_PER_S,
-    most_load_balancers,
-    most_servers_in_a_table,
-    most_servers_in_an_item,
-    out_of_memcached,
-    uneven_table,
-)
 
 SPEEDS = (2.0, 3.0, 4.0, 5.0)
 """Of the servers, in turn: hardware of four years, which the baseline weights know."""
@@ -195,17 +188,19 @@ def page(options: argparse.Namespace, runs: Runs, command: str) -> Page:
     ]
     sizes, load_balancers = axes(options)
     out_mb_per_s = {
-        (servers, count): f"{out_of_memcached(servers, count, REQUESTS_PER_SERVER_S * servers) / 1e6:.3g}"
-        for servers, count in itertools.product(sizes, load_balancers)
+        at: f"{messages.out_of_memcached(*at, REQUESTS_PER_SERVER_S * at[0]) / 1e6:.3g}"
+        for at in itertools.product(sizes, load_balancers)
     }
     tables.append(measures.table_of("Out of Memcached, MB/s", "servers", out_mb_per_s))
-    whole = most_servers_in_an_item()
+    whole = messages.most_servers_in_an_item()
     values = {
         "command": command, "tables": tables, "whole": whole,
-        "bytes": len(weight_table.to_json(uneven_table(whole))),
-        "most_mb": wire.MAX_TABLE_BYTES // wire.MAX_BYTES, "most": most_servers_in_a_table(),
+        "bytes": len(weight_table.to_json(messages.uneven_table(whole))),
+        "most_mb": wire.MAX_TABLE_BYTES // wire.MAX_BYTES, "most": messages.most_servers_in_a_table(),
         "full": {
-            servers: most_load_balancers(servers, REQUESTS_PER_SERVER_S, GIGABIT_BYTES_PER_S)
+            servers: messages.most_load_balancers(
+                servers, REQUESTS_PER_SERVER_S, messages.GIGABIT_BYTES_PER_S
+            )
             for servers in sizes
         },
         "changed": [
