@@ -136,6 +136,10 @@ class FakeStage:
                 raise AssertionError(f"{method} {path}")
         return b"{}"
 
+    def ask(self, method: str, path: str, _document: Any, *, port: int) -> tuple[int, bytes]:
+        self.done.append(f"{method} {path} at {port}")
+        return 401, b""
+
     def memcached_command(self, command: str | bytes) -> bytes:
         words = command.encode() if isinstance(command, str) else command
         verb, _, rest = words.partition(b" ")

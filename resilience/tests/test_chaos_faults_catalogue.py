@@ -48,7 +48,7 @@ def test_every_part_is_killed_paused_and_restarted(part: str, what: str) -> None
         "table: 10,000 peers, a wrong signature",
         "table: of a higher term, which the leader never sees", "sample: garbage",
         "sample: of an earlier run", "report: of an earlier run", "disk of the saved table full",
-        "haproxy killed", "haproxy paused",
+        "a stranger at a proxy on the leader's machine", "haproxy killed", "haproxy paused",
         "haproxy reload", "haproxy's reporter killed", "haproxy's socket hangs", "envoy killed",
         "envoy restarted", "envoy and every controller cut off", "envoy's streams slow by 0.2 s",
         "envoy's streams hang", "envoy refuses endpoints", "leader killed, behind envoy",

@@ -25,6 +25,8 @@ STORE_PORTS = {MEMCACHED: 11211, REDIS: 6379}
 """Where the clients connect: to the proxy on the store's host."""
 DAEMON_PORTS = {MEMCACHED: 11212, REDIS: 6380}
 """Where the store itself listens, behind the proxy."""
+PROXY_PORT = 8082
+"""Of a proxy on each controller's host, through which whoever asks the API is on its loopback."""
 XDS_PORT, XDS_DAEMON_PORT = 18000, 18001
 """Where Envoy asks: a proxy on a controller's host, and the controller behind it, which then needs no TLS."""
 RUNTIME_PORT, RUNTIME_DAEMON_PORT = 9998, 9999

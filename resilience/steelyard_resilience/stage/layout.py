@@ -165,10 +165,12 @@ def envoy_yaml(settings: Settings) -> str:
 
 
 def proxies(settings: Settings) -> tuple[Part, ...]:
-    """Return the proxies before what is to answer late, the stage's own and no part of the cluster."""
+    """Return the proxies before stores and APIs, which are the stage's own and no part of the cluster."""
     ports = {store: (port, hosts.DAEMON_PORTS[store]) for store, port in hosts.STORE_PORTS.items()}
+    of_controllers = hosts.PROXY_PORT, hosts.API_PORT
     if settings.front == "envoy":
-        ports |= dict.fromkeys(hosts.CONTROLLERS, (hosts.XDS_PORT, hosts.XDS_DAEMON_PORT))
+        of_controllers = hosts.XDS_PORT, hosts.XDS_DAEMON_PORT
+    ports |= dict.fromkeys(hosts.CONTROLLERS, of_controllers)
     if settings.front == "haproxy":
         ports[EDGE] = hosts.RUNTIME_PORT, hosts.RUNTIME_DAEMON_PORT
     return tuple(

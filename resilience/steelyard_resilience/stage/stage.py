@@ -106,17 +106,27 @@ class Stage:
 
         Raises ProgramError when it does not answer or refuses, or nobody leads.
         """
-        name = controller or self.leader()
-        if name is None:
-            raise ProgramError(f"no controller leads: {method} {path} was not asked")
-        status, body = http_ask.ask(
-            self.addresses[name], hosts.API_PORT, path, method=method, document=document,
-            token=self._admin_token, timeout_s=ORDER_S,
-        )  # fmt: skip
+        status, body = self.ask(method, path, document, controller, token=self._admin_token)
         if not 200 <= status < 300:
             said = body[:SHOWN].decode(errors="replace").strip()
             raise ProgramError(f"the API answers {status} to {method} {path}: {said}")
         return body
+
+    def ask(
+        self, method: str, path: str, document: object = None, controller: str | None = None, *,
+        port: int = hosts.API_PORT, token: str | None = None,
+    ) -> tuple[int, bytes]:  # fmt: skip
+        """Ask a controller, by default the leader; return status and body.
+
+        Raises ProgramError when it does not answer, or nobody leads.
+        """
+        name = controller or self.leader()
+        if name is None:
+            raise ProgramError(f"no controller leads: {method} {path} was not asked")
+        return http_ask.ask(
+            self.addresses[name], port, path, method=method, document=document, token=token,
+            timeout_s=ORDER_S,
+        )  # fmt: skip
 
     def why_not_well(self) -> str | None:
         """Say why all is not well; None when every part runs and has taken up what the others say.

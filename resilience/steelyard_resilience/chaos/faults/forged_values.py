@@ -1,4 +1,4 @@
-"""What lies in Memcached replaced by what it must not be, again and again (I/O).
+"""What lies in Memcached replaced by what it must not be, again and again; and a stranger's changes (I/O).
 
 Tables, samples and reports: garbage, wrongly signed, or old. Their senders put the real ones back each
 second. So the false one is written 20 times a second, and the real one hardly ever stands there. A false
@@ -19,7 +19,7 @@ from steelyard_resilience.chaos.fault import Lasting, action
 from steelyard_resilience.chaos.faults import cluster_state, forgery
 from steelyard_resilience.chaos.faults.cluster_state import REPORT, SAMPLE, TABLE, document, get, nginx_status
 from steelyard_resilience.chaos.faults.forgery import text_of
-from steelyard_resilience.stage.hosts import UPSTREAM
+from steelyard_resilience.stage.hosts import PROXY_PORT, UPSTREAM
 from steelyard_resilience.stage.stage import Stage, overview
 
 EACH_S = 0.05
@@ -58,6 +58,21 @@ def forge(value: str, refused_as: str, *, key: str = "table", stage: Stage) -> L
 
     with _written(stage, place, false):
         yield check
+
+
+@action
+def drain_by_proxy(*, stage: Stage) -> Lasting:
+    """Drain a server again and again without a token, as whoever asks a proxy on the leader's machine."""
+    statuses: set[int] = set()
+    path = f"/v1/upstreams/{UPSTREAM}/peers/server-1"
+
+    def drain() -> None:
+        statuses.add(stage.ask("PATCH", path, {"state": "drain"}, port=PROXY_PORT)[0])
+
+    with repeating(drain, interval_s=EACH_S):
+        yield (
+            lambda: None if statuses == {401} else f"a stranger's change is answered with {statuses}, not 401"
+        )
 
 
 def _refused(stage: Stage, key: str) -> Mapping[str, int]:
