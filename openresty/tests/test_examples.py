@@ -3,6 +3,7 @@
 A test replaces only what depends on the machine: the port, the addresses of servers and of
 Memcached, the number of workers, the limit of open files, and where files lie. The first example is a
 whole nginx.conf. What it has around its http {} is around the others, too, and they have its two pages.
+What they include of each other stands in its place.
 """
 
 import json
@@ -26,7 +27,8 @@ pytestmark = pytest.mark.integration
 EXAMPLES = OPENRESTY / "examples"
 
 STREAM = "stream.conf"  # started by test_stream.py
-NAMES = sorted(path.name for path in EXAMPLES.glob("*.conf") if path.name != STREAM)
+COMMON = "steelyard.conf"
+NAMES = sorted(path.name for path in EXAMPLES.glob("*.conf") if path.name not in (STREAM, COMMON))
 FIRST = "one-upstream.conf"
 WORKERS = 2
 # Their servers want TLS, speak gRPC or stream tokens: test_protocol_examples.py, test_grpc.py and
@@ -62,6 +64,7 @@ def whole(name: str) -> str:
     if name == FIRST:
         return text
     around, _, _ = (EXAMPLES / FIRST).read_text().partition("    lua_package_path")
+    text = text.replace(f"include /etc/nginx/{COMMON};", (EXAMPLES / COMMON).read_text())
     before = re.findall(r"^#   ((?:env|worker_\w+) .*;)$", text, re.MULTILINE)
     if LISTEN not in text:
         text += f"server {{\n    {LISTEN}\n}}\n"  # that of gRPC is of HTTP/2 alone
