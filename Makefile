@@ -87,7 +87,7 @@ kubernetes-test: setup-tests  ## against a real Kubernetes API, which the first 
 churn: setup-tests  ## one minute of wrk while servers come, drain, go and change weight every second: 0 failures
 	CHURN_SECONDS=60 $(BIN)/pytest -q -s openresty/tests/test_churn.py
 
-BENCH ?= --reweigh
+BENCH ?=
 bench-dataplane:  ## CPU, rate and memory of a proxied request beside nginx, HAProxy, Envoy (45 min; BENCH=--quick: 6)
 	@scripts/setup --with-bench
 	@$(BIN)/steelyard-loadtest dataplane $(BENCH)

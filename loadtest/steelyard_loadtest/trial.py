@@ -1,10 +1,9 @@
 """Measures one trial: load, readings twice a second, events at their times (I/O)."""
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from steelyard_loadtest import generators
 from steelyard_loadtest.figures import motion
@@ -40,8 +39,6 @@ class Visit:
     rates: dict[float, float]
     """By level, what the generator is told; differs from the level where that is a part of the capacity, or
     a number of servers."""
-    load: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of the generator's job that are to differ from their defaults."""
 
 
 def place_for(scenario: Scenario, folder: Path, programs: Programs) -> Place:
@@ -86,7 +83,6 @@ def measure(visit: Visit, trial: Trial, *, first: bool) -> Measured:
         warm_up_s=load.warm_up_s if first or load.generator in WARM_ALWAYS else 0.0,
         folder=visit.place.folder,
         programs=visit.place.programs,
-        **visit.load,
     )
     readings: list[tuple[Reading, ...]] = []
     running = generators.start(job)

@@ -9,7 +9,6 @@ import pytest
 import yaml
 from steelyard_loadtest.cluster import nginx
 from steelyard_loadtest.dataplane.contenders import BY_NAME, CONTENDERS, peers
-from steelyard_loadtest.generators.wrk import script
 from steelyard_loadtest.machine.programs import FAIR, LUA, VNSWRR, Programs
 from steelyard_loadtest.rig import render
 from steelyard_loadtest.rig.place import Place
@@ -130,10 +129,3 @@ def test_the_servers_answer_loopback_only() -> None:
     assert "listen 0.0.0.0:20002 reuseport" in config
     assert config.index("allow 127.0.0.0/8;") < config.index("deny all;")
     assert "%" not in config
-
-
-def test_thinking_users_wait_so_long_on_average_and_print_the_same_figures() -> None:
-    figures, thinking = script(), script(5)
-    assert "return math.random(0, 10)" in thinking
-    assert thinking.endswith(f"\n{figures}")
-    assert "function delay" not in figures

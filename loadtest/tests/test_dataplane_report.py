@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from steelyard_loadtest.dataplane import report
-from steelyard_loadtest.dataplane.contenders import AFTER, BEFORE, COST
+from steelyard_loadtest.dataplane.contenders import COST
 from steelyard_loadtest.dataplane.plot import LOOKS, plot
 from steelyard_loadtest.figures.columns import results_csv
 from steelyard_loadtest.figures.trial_figures import figures
@@ -53,15 +53,6 @@ MEASURED = [
     *measured("vnswrr", 2000, 30, 32, 40, non_2xx=1),
     *measured("haproxy-roundrobin", 2000, 28),
 ]
-REWEIGHED = [
-    Measured(
-        trial=Trial(scenario=when, algorithm="vnswrr", level=2000, repeat=number),
-        generator="wrk",
-        outcome=load(p99_ms),
-    )
-    for number, pair in enumerate([(2.0, 3.0), (4.0, 6.0), (2.0, 8.0)], start=1)
-    for when, p99_ms in zip((BEFORE, AFTER), pair, strict=True)
-]
 
 
 def test_a_spread_is_the_median_and_the_extremes() -> None:
@@ -99,28 +90,15 @@ def test_failures_of_all_rounds_are_added_up() -> None:
 
 
 def test_targets_are_judged_on_what_was_measured_and_only_on_that() -> None:
-    judged = report.targets(report.rows(MEASURED), report.changes(REWEIGHED))
-    *costs, change = markdown(judged).splitlines()[2:]
+    judged = report.targets(report.rows(MEASURED))
+    costs = markdown(judged).splitlines()[2:]
     assert costs == [
         "| CPU at 2000 servers / nginx SWRR | vnswrr | 0.40 | 0.40 | met |",
         "| CPU at 2000 servers / HAProxy roundrobin | vnswrr | 1.14 | 1.15 | met |",
         "| CPU at 3 servers / nginx SWRR | vnswrr | 1.02 | 1.15 | met |",
         "| CPU at 2000 servers / its own at 3 | vnswrr | 1.25 | 1.25 | missed by 0 % |",
     ]
-    target = "p99 in the 5 s after a change of all 2000 weights / before"
-    assert change == f"| {target} | vnswrr | 3.00 | 2.00 | missed by 50 % |"
-    assert not report.targets(report.rows(MEASURED[:2]), []).lines
-
-
-def test_the_change_is_the_median_after_over_the_median_before() -> None:
-    (change,) = report.changes(REWEIGHED)
-    medians = [side.metrics[report.P99].median for side in (change.before, change.after)]
-    assert (*medians, change.ratio) == (2.0, 6.0, 3.0)
-    assert (change.by_round.median, change.by_round.lowest, change.by_round.highest) == (1.5, 1.5, 4.0)
-    assert change.after.metrics["max_ms"].highest == 32.0
-    assert markdown(table_of([change], report.CHANGES)).splitlines()[2:] == [
-        "| Steelyard vnswrr | 2.00 | 6.00 | 3.00 | 1.50..4.00 | 32.0 | 0 |"
-    ]
+    assert not report.targets(report.rows(MEASURED[:2])).lines
 
 
 def test_the_overview_has_a_column_a_number_of_servers() -> None:
@@ -148,7 +126,6 @@ def test_the_details_have_all_that_was_measured() -> None:
 def test_the_report_names_what_is_missing_and_has_a_section_a_number_of_servers() -> None:
     text = report.page(
         report.rows(MEASURED),
-        report.changes(REWEIGHED),
         conditions={"Machine": "2 cores"},
         missing={"Envoy round_robin": "not installed"},
         plot="plots/dataplane.png",
@@ -160,13 +137,12 @@ def test_the_report_names_what_is_missing_and_has_a_section_a_number_of_servers(
         "### Targets",
         "### 3 servers",
         "### 2,000 servers",
-        "### A change of all 2000 weights",
     ]
     assert "(plots/dataplane.png)" in text
 
 
 def test_a_report_of_nothing_is_its_conditions() -> None:
-    text = report.page([], [], conditions={"Machine": "2 cores"}, missing={}, plot=None)
+    text = report.page([], conditions={"Machine": "2 cores"}, missing={}, plot=None)
     assert text == "- Machine: 2 cores\n"
 
 

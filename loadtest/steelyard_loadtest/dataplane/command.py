@@ -41,11 +41,10 @@ def add_parser(subparsers: Subparsers) -> None:
     flag("--quick", action="store_true", help="3 and 2000 servers, 3 rounds of 2 s: a first look")
     counts = ascending(whole(1, MOST_PEERS, "servers"))
     flag("--peers", type=counts, metavar="N,...", help="servers (3,100,500,2000)")
-    flag("--rounds", type=whole(0, 100, "rounds"), help="rounds, alternated; 0 leaves this part out (5)")
+    flag("--rounds", type=whole(1, 100, "rounds"), help="rounds, alternated (5)")
     flag("--seconds", type=whole(1, 600, "seconds"), help="length of one measurement (4)")
     told = f"of {', '.join(BY_NAME)}"
     flag("--only", type=names(BY_NAME), default=CONTENDERS, metavar="NAME,...", help=told)
-    flag("--reweigh", action="store_true", help="also: p99 before and after a change of all 2000 weights")
     flag("--nginx", metavar="PATH", help="measure this nginx (OpenResty's, Tengine's)")
     add_output(parser, "bench-results/dataplane")
     parser.set_defaults(run=partial(exit_status, "dataplane", _run))
@@ -60,21 +59,19 @@ def _run(options: argparse.Namespace) -> int:
     where = network.enter(sys.argv[1:])
     known = conditions(sys.argv[1:], programs.versions, on_machine=[where])
     counts, repeats, length_s = QUICK if options.quick else FULL
-    repeats = repeats if options.rounds is None else options.rounds
     # Its one server answers at once, and here for every server.
     scenario = scenarios.find("proxy-cost", quick=options.quick)
     load = replace(
         scenario.load,
         levels=options.peers or counts,
         seconds=options.seconds or length_s,
-        repeats=repeats,
+        repeats=options.rounds or repeats,
         warm_up_s=0.0,
     )
     chosen = tuple(contender.name for contender in options.only)
     scenario = replace(scenario, name=COST, load=load, algorithms=chosen)
-    reweigh_rounds = max(1, repeats) if options.reweigh else 0
     with tempfile.TemporaryDirectory(prefix="steelyard-dataplane-") as folder:
-        results = session.run(scenario, reweigh_rounds, programs, Path(folder))
+        results = session.run(scenario, programs, Path(folder))
     failed = sum(entry.outcome.failures for entry in results.measured)
     if results.measured:
         _publish(options, known, results)
@@ -90,18 +87,16 @@ def _publish(options: argparse.Namespace, known: dict[str, str], results: Result
     """Print the page; write it, the rounds and the plot."""
     from steelyard_loadtest.dataplane.plot import plot  # matplotlib takes a second that --help need not wait
 
-    costs = [entry for entry in results.measured if entry.trial.scenario == COST]
-    rows, changes = report.rows(costs), report.changes(results.measured)
+    rows = report.rows(results.measured)
     page = Page(
         text=lambda paths: report.page(
             rows,
-            changes,
             conditions=known,
             missing={entry.algorithm: entry.why for entry in results.missing},
             plot=paths.get("dataplane"),
         ),
         plots={"dataplane": lambda file: plot(file, rows)} if any(map(report.cpu, rows)) else {},
-        files={"dataplane.csv": results_csv(figures(entry, ()) for entry in costs)},
+        files={"dataplane.csv": results_csv(figures(entry, ()) for entry in results.measured)},
     )
     write_page(page, options.out, "dataplane")
     print(page.text({}))

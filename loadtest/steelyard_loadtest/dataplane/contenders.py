@@ -6,14 +6,13 @@ loopback, so each server has an address of its own.
 
 from pathlib import Path
 
-from msgspec import structs
 from steelyard_protocol.weight_table import TablePeer
 
 from steelyard_loadtest.machine import picker_list
 from steelyard_loadtest.scenario.algorithms import Algorithm, with_those_of
 
-COST, BEFORE, AFTER = "cost", "before", "after"
-"""A trial's scenario: what a request costs, and the seconds before and after a change of all weights."""
+COST = "cost"
+"""A trial's scenario: what a request costs."""
 
 BASE = "nginx-swrr"
 """Every ratio is against this one, in the same run."""
@@ -46,13 +45,4 @@ def peers(count: int, port: int) -> tuple[TablePeer, ...]:
             state="up",
         )
         for number, weight in enumerate(weights)
-    )
-
-
-def reweighed(before: tuple[TablePeer, ...]) -> tuple[TablePeer, ...]:
-    """Return the servers with every weight changed: the heavy become light. Twice gives the first again."""
-    weights = [HEAVIEST + 1 - peer.weight for peer in before]
-    return tuple(
-        structs.replace(peer, weight=weight, baseline=weight)
-        for peer, weight in zip(before, weights, strict=True)
     )

@@ -10,9 +10,8 @@ on a fast one.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
-from steelyard_loadtest.dataplane.contenders import AFTER, BASE, BEFORE, BY_NAME
+from steelyard_loadtest.dataplane.contenders import BASE, BY_NAME
 from steelyard_loadtest.figures.trial_figures import Summary, figures, summarize
 from steelyard_loadtest.measurements.trials import Measured
 from steelyard_loadtest.reporting.markdown import (
@@ -46,21 +45,6 @@ TARGETS = (
 )
 """What it is, what it may be at most, at how many servers, over whose (None: its own), at how many."""
 
-CHANGE_TARGET = (f"p99 in the 5 s after a change of all {MANY} weights / before", 2.0)
-
-
-class Change(NamedTuple):
-    """A contender's seconds before and after changes of all weights; by_round: p99 after to before."""
-
-    before: Summary
-    after: Summary
-    by_round: Spread
-
-    @property
-    def ratio(self) -> float:
-        """Return the ratio of the medians of p99, after to before."""
-        return self.after.metrics[P99].median / self.before.metrics[P99].median
-
 
 def rows(measured: Sequence[Measured]) -> list[Summary]:
     """Return a row for each number of servers and contender that has a round, in their order.
@@ -77,20 +61,6 @@ def rows(measured: Sequence[Measured]) -> list[Summary]:
     return ended
 
 
-def changes(measured: Sequence[Measured]) -> list[Change]:
-    """Return each contender whose weights were changed and whose p99 is known, in their order."""
-    summaries = summarize(figures(entry, ()) for entry in measured)
-    around = {(row.algorithm, row.scenario): row for row in summaries if P99 in row.metrics}
-    ended = []
-    for name in ORDER:
-        before, after = around.get((name, BEFORE)), around.get((name, AFTER))
-        if before and after:
-            pairs = [[one.metrics[P99] for one in side.trials] for side in (before, after)]
-            ratios = [new_ms / old_ms for old_ms, new_ms in zip(*pairs, strict=True) if old_ms and new_ms]
-            ended.append(Change(before, after, spread(ratios)))
-    return ended
-
-
 def find(rows: Sequence[Summary], contender: str, peers: float) -> Summary | None:
     """Return the row of a contender at a number of servers."""
     return next((row for row in rows if (row.algorithm, row.level) == (contender, peers)), None)
@@ -101,7 +71,7 @@ def cpu(row: Summary | None) -> float | None:
     return row.metrics[CPU].median if row and CPU in row.metrics else None
 
 
-def targets(rows: Sequence[Summary], changes: Sequence[Change]) -> Table:
+def targets(rows: Sequence[Summary]) -> Table:
     """Judge whatever was measured; what was not has no line."""
     judged = []
     for target, bound, count, other, other_count in TARGETS:
@@ -109,9 +79,6 @@ def targets(rows: Sequence[Summary], changes: Sequence[Change]) -> Table:
             over, under = cpu(find(rows, name, count)), cpu(find(rows, other or name, other_count))
             if over is not None and under:
                 judged.append((target, name, over / under, bound))
-    target, bound = CHANGE_TARGET
-    ours = [one for one in changes if one.after.algorithm in OURS]
-    judged += [(target, one.after.algorithm, one.ratio, bound) for one in ours]
     lines = [
         [
             *(target, BY_NAME[name].method, number(value, 2), number(bound, 2)),
@@ -136,7 +103,6 @@ def overview(rows: Sequence[Summary]) -> Table:
 
 def page(
     rows: Sequence[Summary],
-    changes: Sequence[Change],
     *,
     conditions: Mapping[str, str],
     missing: Mapping[str, str],
@@ -149,12 +115,11 @@ def page(
         bullets(missing, "Not measured:"),
         markdown(overview(rows)) if rows else None,
         image("CPU per request against the number of servers", plot),
-        _section("Targets", targets(rows, changes)),
+        _section("Targets", targets(rows)),
         *(
             _section(_servers(each), table([row for row in rows if row.level == each], DETAILS))
             for each in counts
         ),
-        _section(f"A change of all {MANY} weights", table(changes, CHANGES)),
     )
 
 
@@ -196,20 +161,4 @@ DETAILS = (
     _figure("core used", "balancer_cpu_cores", percent),
     Column[Summary]("failed", lambda row: f"{row.failures:,}"),
     Column[Summary]("rounds", lambda row: str(len(row.trials))),
-)
-
-
-def _changed(change: Change) -> str:
-    name = change.after.algorithm
-    return BY_NAME[name].title + (" (nothing changes)" if name == BASE else "")
-
-
-CHANGES = (
-    Column[Change]("", _changed, "left"),
-    Column[Change]("p99 ms before", lambda one: number(one.before.metrics[P99].median, 2)),
-    Column[Change]("p99 ms after", lambda one: number(one.after.metrics[P99].median, 2)),
-    Column[Change]("after / before", lambda one: number(one.ratio, 2)),
-    Column[Change]("round by round", lambda one: _range(one.by_round, 2)),
-    Column[Change]("slowest ms after", lambda one: number(one.after.metrics["max_ms"].highest, 1)),
-    Column[Change]("failed", lambda one: f"{one.before.failures + one.after.failures:,}"),
 )

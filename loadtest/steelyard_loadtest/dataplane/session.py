@@ -2,7 +2,6 @@
 
 import contextlib
 import sys
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,10 +13,9 @@ from steelyard_protocol.weight_table import TablePeer, WeightTable
 
 from steelyard_loadtest.cluster.parts import HOST, UPSTREAM
 from steelyard_loadtest.compare.schedule import visits
-from steelyard_loadtest.dataplane.contenders import AFTER, BASE, BEFORE, BY_NAME, COST, peers, reweighed
-from steelyard_loadtest.dataplane.report import CPU, MANY, P99
+from steelyard_loadtest.dataplane.contenders import BY_NAME, COST, peers
+from steelyard_loadtest.dataplane.report import CPU, P99
 from steelyard_loadtest.figures.trial_figures import figures
-from steelyard_loadtest.machine.child_process import wait_until
 from steelyard_loadtest.machine.errors import ProgramError, SetupError
 from steelyard_loadtest.machine.programs import Programs
 from steelyard_loadtest.machine.repeating import repeating
@@ -26,22 +24,12 @@ from steelyard_loadtest.reporting.progress import Progress
 from steelyard_loadtest.reporting.wording import number
 from steelyard_loadtest.rig.balancers import Balancer
 from steelyard_loadtest.rig.place import Place
-from steelyard_loadtest.rig.proxies import steelyard_status
 from steelyard_loadtest.rig.servers import Servers
 from steelyard_loadtest.scenario.algorithms import Algorithm
 from steelyard_loadtest.scenario.definition import Load, Scenario, Server
 from steelyard_loadtest.trial import Visit, measure, place_for
 
 CONNECTIONS = 64
-
-WINDOW_S = 5
-"""Before and after a change of weights, each."""
-
-THINKERS, THINK_MS = 16, 5
-"""About 3000 requests/s: a tenth of what a proxy can do, so that a pause of it is seen as one."""
-
-CHANGES = 2
-"""There and back, so that a round ends with the weights that it began with."""
 
 AROUND_S = 4.0
 """What starting a proxy, warming it up and stopping it take, about."""
@@ -71,7 +59,7 @@ class Contender(Balancer):
         clients: int = CONNECTIONS, hash_key: str | None = None,
     ) -> None:  # fmt: skip
         self._peers, self._hash_key = tuple(peers), hash_key
-        self._generation, self._lock = 0, threading.Lock()
+        self._generation = 0
         self._memcached = MemcachedClient((HOST, place.memcached_port), timeout_s=ANSWER_S)
         scenario = replace(
             scenario, servers=tuple(Server(name=one.id, weight=one.weight) for one in self._peers)
@@ -79,20 +67,14 @@ class Contender(Balancer):
         addresses = {one.id: one.address for one in self._peers}
         super().__init__(replace(algorithm, law=""), scenario, addresses, place, clients)
 
-    def load(
-        self, servers: Servers, trial: Trial, load: Load, clients: int = CONNECTIONS, think_ms: float = 0.0
-    ) -> Measured:
-        """Load it by wrk, over so many kept connections. Raises ProgramError.
-
-        think_ms: how long users wait on average between two requests.
-        """
+    def load(self, servers: Servers, trial: Trial, load: Load) -> Measured:
+        """Load it by wrk, over CONNECTIONS kept ones. Raises ProgramError."""
         visit = Visit(
             scenario=replace(self._scenario, load=load),
             place=self._place,
             servers=servers,
             balancer=self,
-            rates={trial.level: clients},
-            load={"think_ms": think_ms},
+            rates={trial.level: CONNECTIONS},
         )
         entry = measure(visit, trial, first=False)
         if not entry.outcome.quantiles:
@@ -108,25 +90,6 @@ class Contender(Balancer):
             if left <= 0:
                 return
 
-    def reweigh(self) -> None:
-        """Publish other weights now; whoever follows no table keeps its own. Raises ProgramError."""
-        self._peers = reweighed(self._peers)
-        if self._algorithm.ours:
-            self._publish()
-
-    def wait_for_table(self) -> None:
-        """Wait until our proxy serves a table of now or later. Raises ProgramError."""
-        wanted = self._generation
-
-        def older() -> str | None:
-            upstream = steelyard_status(self._place.balancer_port)
-            if (upstream["generation"] or 0) >= wanted:
-                return None
-            return f"no weight table ({upstream['last_fetch']})"
-
-        if self._algorithm.ours:
-            wait_until(older)
-
     def _start(self, stack: contextlib.ExitStack, cpus: set[int] | None) -> None:
         if self._algorithm.ours:
             stack.enter_context(contextlib.closing(self._memcached))
@@ -135,21 +98,20 @@ class Contender(Balancer):
         super()._start(stack, cpus)
 
     def _publish(self) -> None:
-        """Do the controller's part: put the weights as they are now into Memcached, a generation later."""
-        with self._lock:
-            self._generation += 1
-            table = WeightTable(
-                upstream=UPSTREAM, term=1, generation=self._generation, issued_at_ms=int(time.time() * 1000),
-                law="static", picker=self._algorithm.method, hash_key=self._hash_key, peers=self._peers,
-            )  # fmt: skip
-            try:
-                self._memcached.put(wire.weights_key(UPSTREAM), weight_table.encode(table), ttl_s=TTL_S)
-            except Unavailable as error:
-                raise ProgramError(f"Memcached does not take the weight table: {error}") from None
+        """Do the controller's part: put the weights into Memcached, a generation later."""
+        self._generation += 1
+        table = WeightTable(
+            upstream=UPSTREAM, term=1, generation=self._generation, issued_at_ms=int(time.time() * 1000),
+            law="static", picker=self._algorithm.method, hash_key=self._hash_key, peers=self._peers,
+        )  # fmt: skip
+        try:
+            self._memcached.put(wire.weights_key(UPSTREAM), weight_table.encode(table), ttl_s=TTL_S)
+        except Unavailable as error:
+            raise ProgramError(f"Memcached does not take the weight table: {error}") from None
 
 
-def run(scenario: Scenario, reweigh_rounds: int, programs: Programs, folder: Path) -> Results:
-    """Measure what a request costs, and then what changes of weights do; Ctrl-C ends it early.
+def run(scenario: Scenario, programs: Programs, folder: Path) -> Results:
+    """Measure what a request costs; Ctrl-C ends it early.
 
     The scenario's levels are numbers of servers, its servers are others at each. Raises SetupError when it
     cannot begin.
@@ -161,13 +123,8 @@ def run(scenario: Scenario, reweigh_rounds: int, programs: Programs, folder: Pat
             print(f"not measured: {one.title}: {why}", file=sys.stderr)
     missing = {entry.algorithm for entry in results.missing}
     here = tuple(name for name in scenario.algorithms if BY_NAME[name].title not in missing)
-    # Those that take their weights from a table, and what they are held against.
-    steered = tuple(name for name in here if BY_NAME[name].ours or name == BASE)
-    changing = replace(scenario.load, levels=(MANY,), repeats=reweigh_rounds, seconds=WINDOW_S)
-    changed = replace(scenario, name=BEFORE, load=changing)
     steps = [trial for _, trials in visits(scenario, here) for trial in trials]
-    guess_s = AROUND_S + (scenario.load.seconds if steps else CHANGES * 2 * WINDOW_S)
-    steps += [trial for _, trials in visits(changed, steered) for trial in trials]
+    guess_s = AROUND_S + scenario.load.seconds
     # Tables come from Memcached, where there is one, and from no controller.
     place = replace(place_for(scenario, folder, programs), redis_port=0, api_port=0, follow_port=0)
     place = place if programs.memcached else replace(place, memcached_port=0)
@@ -181,39 +138,20 @@ def run(scenario: Scenario, reweigh_rounds: int, programs: Programs, folder: Pat
                         before = peers(int(step.level), *place.server_ports)
                         with Contender(BY_NAME[step.algorithm], before, scenario, place) as contender:
                             contender.warm_up(servers, step)
-                            entries = _measured(contender, servers, step, scenario.load, changing)
+                            entry = contender.load(servers, step, scenario.load)
                     except (ProgramError, SetupError) as error:
                         results.missing.append(Missing(scenario=COST, algorithm=name, why=str(error)))
                         progress.end(f"failed: {error}")
                     else:
-                        results.measured += entries
-                        progress.end(_told(entries))
+                        results.measured.append(entry)
+                        progress.end(_told(entry))
         except KeyboardInterrupt:
             results.interrupted = True
     return results
 
 
-def _measured(
-    contender: Contender, servers: Servers, step: Trial, cost: Load, changing: Load
-) -> list[Measured]:
-    """Measure a step: one load; or changes of all weights under load, there and back, with what is around."""
-    if step.scenario == COST:
-        return [contender.load(servers, step, cost)]
-    entries = []
-    for repeat in range(CHANGES * (step.repeat - 1) + 1, CHANGES * step.repeat + 1):
-        for when in (BEFORE, AFTER):
-            if when == AFTER:
-                contender.reweigh()
-            trial = replace(step, scenario=when, repeat=repeat)
-            entries.append(contender.load(servers, trial, changing, THINKERS, THINK_MS))
-        contender.wait_for_table()
-    return entries
-
-
-def _told(entries: Sequence[Measured]) -> str:
+def _told(entry: Measured) -> str:
     """Write what was measured for the progress line."""
-    known = [figures(entry, ()).metrics for entry in entries]
-    failures = sum(entry.outcome.failures for entry in entries)
-    p99_ms = " → ".join(number(one[P99], 2) for one in known)
-    said = f"{number(known[0][CPU], 1)} µs CPU, {known[0]['requests_per_s']:,.0f} requests/s, p99 {p99_ms} ms"
-    return said + (f", {failures} FAILED" if failures else "")
+    known, failures = figures(entry, ()).metrics, entry.outcome.failures
+    said = f"{number(known[CPU], 1)} µs CPU, {known['requests_per_s']:,.0f} requests/s"
+    return f"{said}, p99 {number(known[P99], 2)} ms" + (f", {failures} FAILED" if failures else "")

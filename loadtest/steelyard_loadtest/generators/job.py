@@ -27,8 +27,6 @@ class Task:
 
     url: str
     level: float
-    think_ms: float = 0.0
-    """wrk: how long users wait on average between two requests."""
     own_connections: bool = False
     """wrk: each request is on a connection of its own."""
     seconds: float

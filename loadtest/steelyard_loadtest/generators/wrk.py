@@ -52,7 +52,7 @@ class Wrk:
         self._job, self._end_s = job, end_s
         self._connections = round(job.level)
         self._script = job.folder / "figures.lua"
-        self._script.write_text(script(job.think_ms))
+        self._script.write_text(script())
         self.began_s: float | None = None
         """When the run that counts began; None before."""
         if job.warm_up_s > 0:
@@ -105,9 +105,9 @@ class Wrk:
         return Child("wrk", command, output=job.folder / "wrk.out", errors=job.folder / "wrk.err")
 
 
-def script(think_ms: float = 0.0) -> str:
-    """Return the script; think_ms: how long users wait on average between two requests."""
-    return render_file(TEMPLATE, {"parts": PERCENTILES.values(), "think_ms": think_ms})
+def script() -> str:
+    """Return the script."""
+    return render_file(TEMPLATE, {"parts": PERCENTILES.values()})
 
 
 def parse_wrk(said: str, *, connections: int, cpu_s: float) -> Outcome:

@@ -1,11 +1,3 @@
-{% if think_ms %}
--- Users who think between two requests: the load stays moderate, and what stops the
--- proxy for a moment is seen instead of hidden by a queue.
-function delay()
-    return math.random(0, {{ 2 * think_ms }})
-end
-
-{% endif %}
 -- Only `done`: a script without `request` and `response` costs a request nothing.
 local parts = { {{ parts | join(", ") }} }
 
