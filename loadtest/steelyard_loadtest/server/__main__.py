@@ -12,7 +12,6 @@ from pathlib import Path
 from random import Random
 
 import uvicorn
-from starlette.types import ASGIApp
 
 from steelyard_loadtest.server.answered import Answered, Count, LoadReport
 from steelyard_loadtest.server.app import DISK_THREADS, Server, create_app
@@ -22,7 +21,6 @@ from steelyard_loadtest.server.options import parser
 from steelyard_loadtest.server.pace import Pace
 from steelyard_loadtest.server.whole_answers import WholeAnswers
 from steelyard_loadtest.server.work import SlowDisk, write_sync_read
-from steelyard_loadtest.server.worker_pool import WorkerPool
 
 # Above nginx's 60 s and Envoy's hour for idle connections to a server: the load balancer must be the side
 # that closes first, or a request can meet a closing connection.
@@ -65,7 +63,7 @@ def _serve(
     slow = SlowDisk(options.disk_ops) if options.disk_ops else None
     disk_threads = 1 if slow else DISK_THREADS  # the one is the queue for the one device
     with ThreadPoolExecutor(1, "cpu") as cpu_pool, ThreadPoolExecutor(disk_threads, "disk") as disk_pool:
-        app: ASGIApp = create_app(
+        app = create_app(
             Server(
                 name=options.name,
                 cpu_limit_cores=options.cpu_limit,
@@ -78,13 +76,9 @@ def _serve(
                 disk_pool=disk_pool,
             )
         )
-        if options.workers:
-            app = WorkerPool(app, options.workers)
         report = LoadReport(options.orca_file, count.value) if options.orca_file else None
-        if options.count_file or report:
-            app = Answered(app, count, report)
         config = uvicorn.Config(
-            app,
+            Answered(app, count, report, options.workers),
             http=WholeAnswers,
             loop="uvloop",
             ws="none",

@@ -1,4 +1,4 @@
-"""What is counted and reported of the answers: their number in a file, and the load report that each carries.
+"""The requests of a load: their number in a file, the load report that each answer carries, and the workers.
 
 A server whose CPU quota is used up cannot answer a question; its count file can be read.
 
@@ -6,18 +6,26 @@ The load report is the agent's newest ORCA value with the rate of requests added
 
     TEXT cpu_utilization=0.42,named_metrics.io=0.1,rps_fractional=118.5
 
-Envoy's client_side_weighted_round_robin divides the rate by the utilization. It
-refuses a report with a field that it does not know, so what is not exactly an
-agent's value goes no further. (xds.data.orca.v3.OrcaLoadReport, as text.)
+Envoy's client_side_weighted_round_robin divides the rate by the utilization.
+(xds.data.orca.v3.OrcaLoadReport, as text.)
+
+A server may have a bounded pool of workers, as PHP-FPM or Gunicorn have one. A
+request holds a worker until it is answered, whether it computes or waits; the
+others wait for one in the order in which they came. So a pool can be full while
+the CPU idles (`/sleep`). `/metrics` says how full, and takes no worker:
+
+    demo_workers_busy / demo_workers
 """
 
+import asyncio
+import contextlib
 import mmap
-import re
 import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COUNTED = frozenset({"/", "/io", "/bytes", "/sleep"})
@@ -27,11 +35,10 @@ COUNT_BYTES = 8
 
 HEADER = "endpoint-load-metrics"
 
-FIELDS = ("cpu_utilization", "mem_utilization")
-"""Beside named metrics; as `steelyard_agent.outputs.orca_report` has them, not there (a test compares)."""
+TEXT = "TEXT "
+"""What an agent's value begins with."""
 
-_PART = rf"(?:{'|'.join(FIELDS)}|named_metrics\.[a-z][a-z0-9_]{{0,31}})=\d{{1,9}}(?:\.\d{{1,9}})?"
-_VALUE = re.compile(rf"TEXT {_PART}(?:,{_PART})*")
+METRICS = "/metrics"
 
 READ_EVERY_S = 0.25
 """The agent writes once a second or so; a file read for every request would cost more than the request."""
@@ -96,14 +103,25 @@ class LoadReport:
 
 
 class Answered:
-    """Wraps an ASGI application: counts its answers, and adds the newest load report to them."""
+    """Wraps an ASGI application: counts its answers to a load, and adds the newest load report to them.
 
-    def __init__(self, app: ASGIApp, count: Count, report: LoadReport | None) -> None:
-        self._app, self._count, self._report = app, count, report
+    workers: at most so many requests of the load are in it at a time; None: as many as come.
+    """
+
+    def __init__(
+        self, app: ASGIApp, count: Count, report: LoadReport | None = None, workers: int | None = None
+    ) -> None:
+        self._app, self._count, self._report, self._workers = app, count, report, workers
+        self._free = asyncio.Semaphore(workers) if workers else contextlib.nullcontext()
+        self._busy = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
-        if scope["type"] != "http" or scope["path"] not in COUNTED:
+        """Pass a request on, one of the load when a worker is free."""
+        path = scope["path"] if scope["type"] == "http" else ""
+        if path == METRICS and self._workers:
+            await PlainTextResponse(self._metrics())(scope, receive, send)
+            return
+        if path not in COUNTED:
             await self._app(scope, receive, send)
             return
         header = self._report.header() if self._report else None
@@ -113,14 +131,28 @@ class Answered:
                 message["headers"] = [*message["headers"], header]
             await send(message)
 
-        await self._app(scope, receive, send_with_report if header else send)
+        async with self._free:
+            self._busy += 1
+            try:
+                await self._app(scope, receive, send_with_report if header else send)
+            finally:
+                self._busy -= 1
         self._count.add()
+
+    def _metrics(self) -> str:
+        gauges = (
+            ("demo_workers_busy", "Workers that have a request.", self._busy),
+            ("demo_workers", "Workers in all.", self._workers),
+        )
+        return "".join(
+            f"# HELP {name} {about}\n# TYPE {name} gauge\n{name} {value}\n" for name, about, value in gauges
+        )
 
 
 def with_rate(text: str, rate_per_s: float | None) -> str | None:
     """Return the value in an agent's file with the rate added, if one is known; None if it is not one."""
     value = text.strip()
-    if not _VALUE.fullmatch(value):
+    if not value.startswith(TEXT):
         return None
     return value if rate_per_s is None else f"{value},rps_fractional={rate_per_s:.3f}"
 
