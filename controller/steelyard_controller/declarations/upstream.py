@@ -30,6 +30,9 @@ def _with_host_and_port(value: str) -> str:
 Address = Annotated[str, AfterValidator(_with_host_and_port)]
 MaxConns = Annotated[int, Field(ge=1, le=1_000_000)]
 
+IN_FLIGHT_INDICATOR = "max_conns"
+"""Of a server without an agent: what load balancers have in flight there, as a part of its max_conns."""
+
 
 class Peer(BaseModel):
     """One server of an upstream; `pin` is the percentage of the upstream's weight that a person fixed.
@@ -157,6 +160,9 @@ class Upstream(BaseModel):
                 f"{len(further)} indicators beside cpu, net, io and mem; a sample has at most"
                 f" {sample_record.MAX_FURTHER}"
             )
+        limited = self.max_conns or all(peer.max_conns for peer in self.peers)
+        if IN_FLIGHT_INDICATOR in (self.indicators or ()) and not limited:
+            raise ValueError("the indicator max_conns needs a limit: declare max_conns of the upstream, too")
         self.made_laws()
         return self
 

@@ -243,6 +243,7 @@ class Cycle:
             knees=upstream.knees,
             pinned=self._pins(upstream),
             published=self._followed(upstream, seen),
+            max_conns=upstream.max_conns,
         )
         self._note_indicators(upstream, snapshot, sampled=bool(due))
         return Observed(

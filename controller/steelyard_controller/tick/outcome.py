@@ -10,6 +10,7 @@ import numpy as np
 from steelyard_protocol.sample_record import INDICATORS, MAX_FURTHER
 from steelyard_protocol.weight_table import WeightTable
 
+from steelyard_controller.declarations.upstream import IN_FLIGHT_INDICATOR
 from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.explanation import explain
 from steelyard_controller.laws.headroom import Headroom, headroom
@@ -72,8 +73,10 @@ def ahead(outcome: Outcome) -> dict[str, int]:
 
 
 def measured(outcome: Outcome) -> set[str]:
-    """Return the peers whose utilization comes in: in samples, or in what they tell load balancers."""
-    told = {peer for lb in reporting(outcome) for peer in outcome.inbox.reports[lb].message.loads}
+    """Return the peers whose utilization comes in: in samples, or in what load balancers tell of them."""
+    reports = [outcome.inbox.reports[lb].message for lb in reporting(outcome)]
+    by_in_flight = IN_FLIGHT_INDICATOR in outcome.decision.indicators
+    told = {peer for report in reports for peer in (report.ids if by_in_flight else report.loads)}
     return told | {peer for peer, received in outcome.inbox.samples.items() if _is_heard(outcome, received)}
 
 

@@ -12,7 +12,8 @@ where every balancer tells it.
 A peer without an agent, or whose agent is silent, is judged by what it says in
 its responses and the balancers report: the mean over them, by their requests.
 An indicator beside the four is what ORCA calls a named utilization, or a named
-metric where it is declared: only then is it known to be a utilization.
+metric where it is declared: only then is it known to be a utilization. Where `max_conns` is declared as one,
+it is what load balancers have in flight at such a peer, as a part of that: the agent's "running" without one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +24,7 @@ from msgspec import UNSET, UnsetType
 from steelyard_protocol.sample_record import INDICATOR_NAME, INDICATORS, MAX_FURTHER_UTILIZATION, SampleRecord
 from steelyard_protocol.traffic_report import TrafficReport
 
-from steelyard_controller.declarations.upstream import Peer
+from steelyard_controller.declarations.upstream import IN_FLIGHT_INDICATOR, Peer
 from steelyard_controller.laws.snapshot import Floats, Snapshot
 from steelyard_controller.messages.inbox import Inbox, Received, is_silent
 from steelyard_controller.tick.window_pairing import DueSample
@@ -56,11 +57,13 @@ def build_snapshot(
     knees: Mapping[str, float | None] = THE_FOUR,
     pinned: Floats = NONE_GIVEN,
     published: Floats = NONE_GIVEN,
+    max_conns: int | None = None,
 ) -> Snapshot:
     """Return the snapshot of the tick at `now_s`; every array is in the order of `peers`.
 
     `knees` has the indicators that count, in the order of the columns, each with its declared knee;
     `pinned` and `published` are the snapshot's, empty where there are none.
+    `max_conns` is that of peers that have none of their own.
     `due` has the samples that are new at this tick; None: those that arrived at it.
     """
     if due is None:
@@ -100,13 +103,21 @@ def build_snapshot(
             sample_age_ticks[row] = fresh.age_ticks
             if message.up_s is not None:
                 up_s[row] = message.up_s
+    utilization = _table(used, len(names))
+    traffic = _traffic(inbox, peers, now_s=now_s, tick_s=tick_s)
+    if IN_FLIGHT_INDICATOR in names and arrived:
+        most = np.array([peer.max_conns or max_conns or np.nan for peer in peers])
+        known = [is_silent(inbox.samples.get(peer.id), now_s=now_s, tick_s=tick_s) for peer in peers]
+        known &= ~leaving & ~np.isnan(traffic["completed"])
+        column = utilization[:, names.index(IN_FLIGHT_INDICATOR)]
+        column[known] = np.minimum(traffic["in_flight"] / most, MAX_FURTHER_UTILIZATION)[known]
     return Snapshot(
         t_s=now_s,
         tick_s=tick_s,
         ids=tuple(peer.id for peer in peers),
         indicators=names,
         knees=np.array([np.nan if knee is None else knee for knee in knees.values()]),
-        utilization=_table(used, len(names)),
+        utilization=utilization,
         sample_age_ticks=sample_age_ticks,
         capacity=_table(limits, len(INDICATORS)),
         baseline=np.array(
@@ -117,7 +128,7 @@ def build_snapshot(
         pinned=pinned,
         published=published,
         up_s=up_s,
-        **_traffic(inbox, peers, now_s=now_s, tick_s=tick_s),
+        **traffic,
     )
 
 

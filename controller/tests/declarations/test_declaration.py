@@ -195,6 +195,15 @@ def test_indicators_that_cannot_be_say_why(indicators: dict[str, object], said: 
         section(indicators=indicators)
 
 
+def test_the_indicator_max_conns_needs_a_limit_of_each_server() -> None:
+    of_in_flight = {"max_conns": {}}
+    with pytest.raises(ValidationError, match="declare max_conns of the upstream, too"):
+        section(indicators=of_in_flight, peers=[A])
+    assert section(indicators=of_in_flight, peers=[A], max_conns=64).indicators
+    limited = A.model_copy(update={"max_conns": 64})
+    assert section(indicators=of_in_flight, peers=[limited]).indicators
+
+
 def test_the_files_indicators_win_and_those_of_rest_stay_where_it_names_none() -> None:
     declared = section(indicators={"cpu": {}, "workers": {}}).model_copy(update={"peers": [A]})
     stored = Declaration(upstream=declared)

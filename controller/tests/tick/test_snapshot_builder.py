@@ -182,6 +182,26 @@ def test_without_an_agent_named_utilizations_count_and_named_metrics_where_they_
     assert in_band_utilization(reports, "b") is None
 
 
+def test_without_an_agent_what_is_in_flight_is_a_part_of_max_conns_where_that_is_declared() -> None:
+    knees = {"cpu": None, "max_conns": None}
+    counts = (30, 0, 12, 4.0)
+    edge_1, edge_2 = report("edge-1", a=counts, b=counts), report("edge-2", a=(9, 0, 4, 4.0))
+    inbox = _inbox(1.0, edge_1=edge_1, edge_2=edge_2)
+
+    def used(inbox: Inbox, now_s: float) -> list[float]:
+        peers = [PEERS[0], PEERS[1].model_copy(update={"max_conns": 24})]
+        snapshot = build_snapshot(inbox, peers, now_s=now_s, tick_s=1.0, knees=knees, max_conns=64)
+        assert np.isnan(snapshot.utilization[:, 0]).all() or "a" in inbox.samples
+        return list(snapshot.utilization[:, 1])
+
+    assert used(inbox, 1.0) == [16 / 64, 12 / 24]
+    # Only at the tick at which a report came, and not of a server that measures itself.
+    assert np.isnan(used(inbox, 2.0)).all()
+    sampled = _inbox(3.0, inbox, a=sample("a"), edge_1=report("edge-1", seq=2, a=counts, b=counts))
+    assert used(sampled, 3.0) == pytest.approx([np.nan, 12 / 24], nan_ok=True)
+    assert build_snapshot(inbox, PEERS, now_s=1.0, tick_s=1.0).indicators == ("cpu", "net", "io", "mem")
+
+
 def test_a_server_is_up_for_as_long_as_its_newest_sample_says() -> None:
     snapshot = _snapshot(_inbox(1.0, a=sample("a", up_s=2.5), b=sample("b")), 1.0)
     np.testing.assert_array_equal(snapshot.up_s, [2.5, np.nan])
