@@ -76,6 +76,8 @@ describe("the options", function()
         assert.same({}, { of({}).max_conns, of({}).queue })
         local limited = of({ max_conns = 8, queue = { size = 5 } })
         assert.same({ 8, { size = 5, timeout_s = 1 } }, { limited.max_conns, limited.queue })
+        local a, b = { address = "10.0.0.1:80", max_conns = 8 }, { address = "10.0.0.2:80", max_conns = 16 }
+        assert.same({ size = 5, timeout_s = 1 }, of({ bootstrap = { a, b }, queue = { size = 5 } }).queue)
     end)
 
     it("give an upstream time-outs of its own", function()
@@ -211,6 +213,9 @@ describe("a bad option", function()
         { "upstreams.web.max_conns", with({ upstreams = { web = { max_conns = "100" } } }) },
         { "upstreams.web.queue", with({ upstreams = { web = { queue = {} } } }) },
         { "upstreams.web.queue", with({ upstreams = { web = { max_conns = 1, queue = true } } }) },
+        { "upstreams.web.queue", with({ upstreams = { web = { -- one of which always has room
+            queue = {}, bootstrap = { "10.0.0.1:80", { address = "10.0.0.2:80", max_conns = 1 } },
+        } } }) },
         { "upstreams.web.queue.timeout_s", with({
             upstreams = { web = { max_conns = 1, queue = { timeout_s = 0 } } },
         }) },

@@ -107,15 +107,27 @@ local function hash_variable(name, key)
 end
 
 
+--- Whether each server has a max_conns of its own: one without has room for ever.
+local function are_limited(servers)
+    for i = 1, #servers do
+        if not servers[i].max_conns then
+            return false
+        end
+    end
+    return #servers > 0
+end
+
+
 --- How many requests may wait in each worker, and for how long, where all servers are at max_conns; or nil.
-local function queue(name, given, max_conns)
+local function queue(name, given, is_limited)
     if given == nil then
         return nil
     end
     local numbers = validate.table_of_numbers(given, QUEUE, name, "must be a table",
                                               "write it as queue = { size = 100, timeout_s = 1 }")
-    if not max_conns then
-        bad(name, "is for requests that wait until a server has less than max_conns", "set max_conns, too")
+    if not is_limited then
+        bad(name, "is for requests that wait until a server has less than max_conns",
+            "set max_conns, too, or that of each server in bootstrap")
     end
     return numbers
 end
@@ -202,7 +214,8 @@ function _M.check(where, given)
     settings.shards = optional(where, given, "shards", WHOLE, 1, 1000, 32)
     settings.retry_budget = retry_budget.of_options(where .. "retry_budget", given.retry_budget)
     settings.idempotent_methods = retries.methods_of_options(where .. "idempotent_methods", given.idempotent_methods)
-    settings.max_conns, settings.queue = max_conns, queue(where .. "queue", given.queue, max_conns)
+    settings.max_conns = max_conns
+    settings.queue = queue(where .. "queue", given.queue, max_conns or are_limited(settings.bootstrap))
     -- Who found all servers full may come again when those who may wait now have had their turn.
     settings.retry_after_s = math.ceil(settings.queue and settings.queue.timeout_s or 1)
     settings.eject = eject(where .. "eject", given.eject)
