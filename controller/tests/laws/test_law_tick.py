@@ -35,3 +35,54 @@ def test_what_is_in_flight_at_half_load_is_learnt_by_the_second(tick_s: float) -
     assert learnt[0] > 2.5
     assert learnt[1] == pytest.approx(learnt[0], rel=0.05)
     assert np.isfinite(learnt).all()
+
+
+@pytest.mark.parametrize("tick_s", [0.5, 0.25])
+def test_windows_are_of_a_second(tick_s: float) -> None:
+    remembered = after(tick_s)
+    # Each: requests, load seconds, seconds.
+    windows = remembered.columns["recent"].reshape(3, -1, 3)
+    assert windows[0, -1] == pytest.approx([200.0, 0.8, 1.0])
+    assert windows[1] == pytest.approx(after(1.0).columns["recent"].reshape(3, -1, 3)[1])
+    assert remembered.columns["windows"][0] == pytest.approx(after(1.0).columns["windows"][0])
+
+
+@pytest.mark.parametrize("tick_s", [1.0, 0.5, 0.25])
+@pytest.mark.parametrize(("completed", "cpu", "within_s"), [(8, 0.8, 3), (4, 0.9, 7)])
+def test_what_takes_seconds_to_tell_is_told_whatever_the_tick(
+    tick_s: float, completed: float, cpu: float, within_s: float
+) -> None:
+    memory = STEELYARD.start()
+    for tick in range(round((40 + within_s) / tick_s)):
+        busy = (0.5 if tick * tick_s < 40 else cpu, 0.5, 0.5)
+        each = snapshot(cpu=busy, completed=completed * tick_s, latency_s=0.06)
+        memory, _ = STEELYARD.step(memory, replace(each, t_s=tick * tick_s, tick_s=tick_s))
+    assert memory.columns["restarts"].tolist() == [1, 0, 0]
+
+
+@pytest.mark.parametrize("tick_s", [0.5, 0.25])
+def test_a_loss_need_not_wait_for_its_second_to_be_over(tick_s: float) -> None:
+    memory = STEELYARD.start()
+    ticks = round(20.5 / tick_s)
+    for tick in range(ticks + 1):
+        cpu = (0.4 if tick < ticks else 0.9, 0.4, 0.4)
+        each = snapshot(cpu=cpu, completed=200 * tick_s, in_flight=4, latency_s=0.02)
+        memory, _ = STEELYARD.step(memory, replace(each, t_s=tick * tick_s, tick_s=tick_s))
+    assert memory.columns["restarts"].tolist() == [1, 0, 0]
+    # And nothing of what the server was before is left.
+    assert memory.columns["sums"][0, :3] == pytest.approx([200 * tick_s, 0.9 * tick_s, tick_s])
+
+
+@pytest.mark.parametrize("tick_s", [1.0, 0.5, 0.25])
+def test_a_backlog_is_believed_for_three_seconds_without_a_report(tick_s: float) -> None:
+    memory = STEELYARD.start()
+    told = []
+    for tick in range(round(24 / tick_s)):
+        reported = tick * tick_s < 20
+        each = snapshot(
+            completed=100 * tick_s if reported else None, in_flight=(80, 4, 4), cpu=(1.0, 0.4, 0.4)
+        )
+        memory, decision = STEELYARD.step(memory, replace(each, t_s=tick * tick_s, tick_s=tick_s))
+        told.append(bool(decision.columns["backlog"][0] < 1.0))
+    silent = told[round(20 / tick_s) :]
+    assert silent == [True] * round(3 / tick_s) + [False] * round(1 / tick_s)

@@ -63,7 +63,7 @@ def estimate_capacity(
         restarted = change.restarted
         sums[restarted, :FULL_SECONDS] = change.since[restarted]
         sums[restarted, FULL_SECONDS] = np.where(own.full, change.since[..., SECONDS], 0.0)[restarted]
-    windows = before.windows + (count > 0)
+    windows = before.windows + (count > 0) * inputs.window_part
     evidence = replace(before, sums=sums, moments=moments)
     known = known_of(inputs, evidence, in_flight)
     learns = ~np.isnan(before.cost) & own.seen

@@ -24,7 +24,7 @@ from steelyard_controller.laws.steelyard.steelyard_parameters import (
     CHANGE_WINDOWS,
     FRESH_WINDOWS,
     RECENT_WINDOWS,
-    SteelyardParameters,
+    WINDOW_S,
 )
 from steelyard_controller.laws.steelyard.window import Window
 
@@ -45,6 +45,8 @@ TESTS = [(windows, after) for windows in CHANGE_WINDOWS for after in (0, 1)]
 WINDOWS, AFTER = (np.array(each)[:, None, None] for each in zip(*TESTS, strict=True))
 TICKS = WINDOWS + AFTER
 WAITS = AFTER == 1
+# Of the recent windows in the evidence: how many whole ones came after each.
+AGES = np.maximum(np.arange(RECENT_WINDOWS - 2, -2, -1), 0)
 # From how many windows to begin anew.
 FRESH = np.minimum(TICKS, FRESH_WINDOWS)[:, 0, 0]
 
@@ -75,28 +77,28 @@ def detect_change(
 
     restarted:  z > h (1 + J)            h: h_hot where hot, h_cold elsewhere; J: restarts, fading
                 z > 1.5                  where F > D/2 and l < 0.8: it was full of others' work and is free
-                or at once               where besides n < 5 and A cost/D < 1/2: there may be no request
+                or at once               where besides n < 5 T/T_1 and A cost/D < 1/2: there may be no request
                                          that could tell
     """
     parameters, tick_s, evidence = inputs.parameters, inputs.snapshots.tick_s, own.evidence
     sums, cost = evidence.sums, np.where(np.isnan(evidence.cost), 1.0, evidence.cost)
-    recent = np.concatenate((evidence.recent[..., 3:], own.window), axis=-1)
+    recent = _with_window(evidence.recent, own.window, window.tick, tick_s)
     tested = own.seen & ~np.isnan(evidence.cost) & (sums[..., SECONDS] > 0)
     freed = tested & (own.load < FREE) & (sums[..., FULL_SECONDS] > 0.5 * sums[..., SECONDS])
-    fade = in_flight.evidence_fade(parameters.tau, tick_s)
-    z, windows = contradiction(
-        own, recent, freed, window.tick, fade, in_flight.known_duration_s, tick_s, parameters
-    )
+    # What is left of a window when the next one is whole.
+    fade = in_flight.evidence_fade(parameters.tau, inputs.window_s)
+    z, windows = contradiction(inputs, own, recent, freed, window.tick, fade, in_flight.known_duration_s)
     z = np.where(tested, z, 0.0)
 
     threshold = np.where(busyness.hot, parameters.h_hot, parameters.h_cold) * (1.0 + evidence.jumps)
     load_before = sums[..., REQUESTS] / np.maximum(sums[..., SECONDS], FADED) * cost
-    deserted = freed & (own.window[..., REQUESTS] < FEWEST_REQUESTS) & (load_before < 0.5)
+    few = own.window[..., REQUESTS] < FEWEST_REQUESTS * inputs.window_part
+    deserted = freed & few & (load_before < 0.5)
     restarted = deserted | (z > np.where(freed, FREE_SIGMA, threshold))
 
     since = own.window
     if restarted.any():
-        kept, since = last_windows(recent, np.where(freed, 1, windows))
+        kept, since = last_windows(recent, own.window, np.where(freed, 1, windows))
         recent = np.where(restarted[..., None], kept, recent)
         # Whoever filled it may have left within this window: where our requests explain hardly any of its
         # load, the rest is over. If it is not, the next window says so at once.
@@ -111,14 +113,13 @@ def detect_change(
 
 
 def contradiction(
+    inputs: Inputs,
     own: OwnLoad,
     recent: Floats,
     freed: Bools,
     tick: Ints,
     fade: Floats,
     duration_s: Floats,
-    tick_s: float,
-    parameters: SteelyardParameters,
 ) -> tuple[Floats, Ints]:
     """Return the largest z over the last 1, 2, 4 and 8 windows, k, and how many of them to begin anew from.
 
@@ -128,7 +129,7 @@ def contradiction(
     A, D, e, w   requests, seconds, cost and load that is not ours of the evidence from before them, as
               `split` has it
     p         requests in progress, their load in one window and their count in another: A/D d, and at least
-              d/T up to 1, for after a restart there may be no A;  d: how long a request takes
+              d/T_1 up to 1, for after a restart there may be no A;  d: how long a request takes
     disp      how much more the load of a count scatters than a Poisson's would;  eps: the model's error
     r0        `IDLE_LOAD`, by which loads differ for no reason
     m         requests that may belong to another window, because sample and report begin apart
@@ -137,17 +138,18 @@ def contradiction(
     small waits for the window after them: where traffic ends, sample or report may have the idleness of what
     follows. Only of a peer that was full it is believed at once.
     """
-    evidence = own.evidence
-    tested, earlier, apart = _tests(evidence.sums, recent, fade)
+    evidence, parameters = own.evidence, inputs.parameters
+    tested, earlier, apart = _tests(evidence.sums, recent, own.window, fade, inputs.snapshots.tick_s)
     e, w = split(earlier, own.known, parameters.l0)
     a, b, s = tested[..., REQUESTS], tested[..., BUSY], tested[..., SECONDS]
     expected = a * e + s * w
     in_progress = earlier[..., REQUESTS] / np.maximum(earlier[..., SECONDS], FADED) * duration_s
-    in_progress = np.maximum(in_progress, np.minimum(duration_s / tick_s, 1.0))
+    in_progress = np.maximum(in_progress, np.minimum(duration_s / inputs.window_s, 1.0))
     scatter = a + a * a / np.maximum(earlier[..., REQUESTS], 1.0) + in_progress
     variance = scatter * evidence.dispersion * e * e + (parameters.eps * expected) ** 2 + (IDLE_LOAD * s) ** 2
     is_loss = b > expected
-    told = np.where(WAITS, ~is_loss, is_loss | (freed & (TICKS == 1))) & (tick >= TICKS)
+    told = np.where(WAITS, ~is_loss, is_loss | (freed & (TICKS == 1)))
+    told &= tick * inputs.window_part >= TICKS
     variance = np.where(is_loss, variance, variance + (PHASE_PART * apart * e) ** 2)
     known = told & (s > 0) & (earlier[..., SECONDS] > 0.5 * evidence.sums[..., SECONDS])
     each = np.where(known, np.abs(b - expected) / np.sqrt(np.maximum(variance, FADED**2)), 0.0)
@@ -155,20 +157,35 @@ def contradiction(
     return z, np.where(z > 0, FRESH[each.argmax(axis=0)], 1)
 
 
-def _tests(sums: Floats, recent: Floats, fade: Floats) -> tuple[Floats, Floats, Floats]:
+def _with_window(recent: Floats, window: Floats, tick: Ints, tick_s: float) -> Floats:
+    """Return the recent windows with this one: those shorter than a second are added up to one (T_1)."""
+    begun = np.concatenate((recent[..., 3:], window), axis=-1)
+    begins = np.floor((tick - 1) * tick_s / WINDOW_S) > np.floor((tick - 2) * tick_s / WINDOW_S)
+    if begins.all():
+        return begun
+    added = recent.copy()
+    added[..., -3:] += window
+    return np.where(begins[..., None], begun, added)
+
+
+def _tests(
+    sums: Floats, recent: Floats, window: Floats, fade: Floats, tick_s: float
+) -> tuple[Floats, Floats, Floats]:
     """Return for each test its windows' sums, the evidence from before them, and m: a row for each test.
 
     Of few peers, all tests at once take a third of the time of one after the other. The evidence from before
     the windows is the sums less what the windows are of them. m is the larger of what the first window
     differs from the one after them, and the last from the one before them: whichever of sample and report
-    begins later has what comes after the windows, and lacks their first moments.
+    begins later has what comes after the windows, and lacks their first moments. One window is that of this
+    tick alone where no other comes after it: a change need not wait for its second to be over.
     """
     k = sums.shape[:-1]
     by_window = recent.reshape(*k, RECENT_WINDOWS, 3)
-    counts = by_window[..., REQUESTS]
-    # What the windows from each on, without the present one, are of the sums: the last of them whole.
-    ages = fade[..., None] ** np.arange(RECENT_WINDOWS - 2, -1, -1)
-    faded = np.cumsum((by_window[..., :-1, :] * ages[..., None])[..., ::-1, :], axis=-2)[..., ::-1, :]
+    counts = by_window[..., REQUESTS] / np.maximum(by_window[..., SECONDS], FADED) * tick_s
+    # What the windows from each on, without that of this tick, are of the sums: the last of them whole.
+    in_sums = by_window * (fade[..., None] ** AGES)[..., None]
+    in_sums[..., -1, :] -= window
+    faded = np.cumsum(in_sums[..., ::-1, :], axis=-2)[..., ::-1, :]
     earlier = np.repeat(sums[None], len(TESTS), axis=0)
     tested, apart = np.empty((len(TESTS), *k, 3)), np.empty((len(TESTS), *k))
     at_last = np.abs(counts[..., -1] - counts[..., -2])
@@ -177,7 +194,9 @@ def _tests(sums: Floats, recent: Floats, fade: Floats) -> tuple[Floats, Floats, 
         first = end - windows
         if first < RECENT_WINDOWS - 1:
             np.subtract(sums[..., :3], faded[..., first, :], out=earlier[row, ..., :3])
-        np.add.reduce(by_window[..., first:end, :], axis=-2, out=tested[row])
+            np.add.reduce(by_window[..., first:end, :], axis=-2, out=tested[row])
+        else:
+            tested[row] = window
         if after == 0:
             apart[row] = at_last
         else:
@@ -189,10 +208,14 @@ def _tests(sums: Floats, recent: Floats, fade: Floats) -> tuple[Floats, Floats, 
     return tested, earlier, apart
 
 
-def last_windows(recent: Floats, windows: Ints) -> tuple[Floats, Floats]:
-    """Return the recent windows without those before the last few, as `recent`, and their sums, k x 3."""
+def last_windows(recent: Floats, window: Floats, windows: Ints) -> tuple[Floats, Floats]:
+    """Return the recent windows without those before the last few, as `recent`, and their sums, k x 3.
+
+    The last one alone is that of this tick.
+    """
     kept = np.arange(RECENT_WINDOWS) >= RECENT_WINDOWS - windows[..., None]
     by_window = recent.reshape(*windows.shape, RECENT_WINDOWS, 3) * kept[..., None]
+    by_window[..., -1, :] = np.where(windows[..., None] == 1, window, by_window[..., -1, :])
     return by_window.reshape(recent.shape), by_window.sum(axis=-2)
 
 

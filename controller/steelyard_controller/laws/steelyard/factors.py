@@ -6,7 +6,7 @@ from math import log
 import numpy as np
 
 from steelyard_controller.laws.small_arrays import anybody, clip, known_or_zero, median_of_others, summed
-from steelyard_controller.laws.snapshot import SAMPLE_PATIENCE_TICKS, Bools, Floats
+from steelyard_controller.laws.snapshot import Bools, Floats
 from steelyard_controller.laws.steelyard.capacity_estimate import Estimate
 from steelyard_controller.laws.steelyard.in_flight import DURATIONS, InFlight
 from steelyard_controller.laws.steelyard.inputs import Inputs
@@ -138,7 +138,7 @@ def weigh_slow_start(inputs: Inputs, busyness: Busyness, in_flight: InFlight) ->
     snapshots, previous, parameters = inputs.snapshots, inputs.previous, inputs.parameters
     tick_s = snapshots.tick_s
     present = busyness.sampled | (known_or_zero(snapshots.completed) > 0)
-    silent = ~present & anybody(present) & (busyness.sampleless_ticks > SAMPLE_PATIENCE_TICKS)
+    silent = ~present & anybody(present) & (busyness.sampleless_ticks > inputs.patience_ticks)
     away = silent | (in_flight.missed >= np.maximum(MISSED_REQUESTS, in_flight.due))
     warmer_s = np.where(away, -tick_s, np.where(present, tick_s, 0.0))
     seen_s = np.fmin(clip(previous["seen_s"] + warmer_s, 0.0, parameters.ramp), snapshots.up_s)

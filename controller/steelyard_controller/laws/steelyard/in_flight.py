@@ -58,11 +58,11 @@ def tell_waiting(inputs: Inputs, traffic: Traffic, window: Window) -> InFlight:
         d       the lower edge of lat: falls at once, rises by T/30 of the gap where l < 0.8
         calm    l < 0.8, lat <= 5 d, and the peer answers: since its last request fewer than one was due to
                 it, or than those of 2 d
-        O      += (1 - e^(-T/tau_n)) (Q - V - O) where calm;  never above Q;  V: 0 where d > T
+        O      += (1 - e^(-T/tau_n)) (Q - V - O) where calm;  never above Q;  V: 0 where d > T_1
         waiting = Q - O
 
-    l: load of the window; lat: a usual request's latency; Q: in flight; V: those of them that come and go in
-    the window (Little's law). What is reported first counts as open but for these.
+    T_1 = max(T, 1 s); l: load of the window; lat: a usual request's latency; Q: in flight; V: those of them
+    that come and go in the window (Little's law). What is reported first counts as open but for these.
     """
     tick_s, previous = inputs.snapshots.tick_s, inputs.previous
     idle = window.matched & (window.load < CALM)
@@ -74,7 +74,7 @@ def tell_waiting(inputs: Inputs, traffic: Traffic, window: Window) -> InFlight:
     due = DURATIONS * known_or_zero(duration_s) / tick_s * traffic.expected
     calm = idle & (missed < np.maximum(1.0, due)) & ~(traffic.latency_s > WAITS * duration_s)
     before, part = previous["open"], 1.0 - np.exp(-tick_s / inputs.parameters.tau_n)
-    short = ~(duration_s > tick_s)
+    short = ~(duration_s > inputs.window_s)
     stays = traffic.in_flight - np.where(short, known_or_zero(traffic.mean_in_flight), 0.0)
     stays = np.maximum(stays, 0.0)
     learnt = before + np.where(calm, part, 0.0) * (stays - before)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from steelyard_controller.laws.decision_builder import baseline_weights
 from steelyard_controller.laws.law import Columns
 from steelyard_controller.laws.parameters import law_total
-from steelyard_controller.laws.snapshot import Batch, Bools, Floats
-from steelyard_controller.laws.steelyard.steelyard_parameters import SteelyardParameters
+from steelyard_controller.laws.snapshot import SAMPLE_PATIENCE_TICKS, Batch, Bools, Floats
+from steelyard_controller.laws.steelyard.steelyard_parameters import WINDOW_S, SteelyardParameters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +27,21 @@ class Inputs:
     total: int
     baseline: Floats
     yardsticks: Bools
+
+    @property
+    def window_s(self) -> float:
+        """Return max(T, 1 s): what is shorter than that is within a window, however short the ticks are."""
+        return max(self.snapshots.tick_s, WINDOW_S)
+
+    @property
+    def window_part(self) -> float:
+        """Return the part of a window that a tick is."""
+        return self.snapshots.tick_s / self.window_s
+
+    @property
+    def patience_ticks(self) -> float:
+        """Return for how many ticks what was known last is believed: those of three windows."""
+        return SAMPLE_PATIENCE_TICKS / self.window_part
 
 
 def inputs_of(

@@ -7,11 +7,7 @@ import numpy as np
 from steelyard_controller.laws.small_arrays import clip, median, quotient, summed
 from steelyard_controller.laws.snapshot import Bools, Floats
 from steelyard_controller.laws.steelyard.contrast import Known, known_of
-from steelyard_controller.laws.steelyard.evidence import (
-    FEWEST_REQUESTS,
-    YOUNG_WINDOWS,
-    Evidence,
-)
+from steelyard_controller.laws.steelyard.evidence import FEWEST_REQUESTS, YOUNG_WINDOWS, Evidence
 from steelyard_controller.laws.steelyard.in_flight import InFlight
 from steelyard_controller.laws.steelyard.inputs import Inputs
 from steelyard_controller.laws.steelyard.request_cost import capacity, prior_cost, prior_worth, split
@@ -77,7 +73,7 @@ def attribute_load(
     queued = np.maximum(LEAST_OURS, mean_in_flight / (mean_in_flight + evidence.in_flight_at_half))
     explained = np.where(np.isnan(evidence.cost), 1.0, np.minimum(rate * evidence.cost, 1.0))
     ours = np.where(full & ~blocked & (mean_in_flight > 0), np.maximum(queued, explained), load)
-    short = in_flight.known_duration_s <= tick_s
+    short = in_flight.known_duration_s <= inputs.window_s
     seen = window.matched & ~(full & short & (window.count < 1.0))
 
     first = np.isnan(evidence.cost) & seen & (window.count > 0) & (ours > 0)
@@ -88,7 +84,7 @@ def attribute_load(
         cost, sums = np.where(first, prior, evidence.cost), np.where(first[..., None], 0.0, evidence.sums)
         known, evidence = replace(known, cost=cost), replace(evidence, cost=cost, sums=sums)
         e, w = split(sums, known, l0)
-    telling = seen & ~np.isnan(evidence.cost) & ~full & (window.count >= FEWEST_REQUESTS)
+    telling = seen & ~np.isnan(evidence.cost) & ~full & (window.count >= FEWEST_REQUESTS * inputs.window_part)
     half = _in_flight_at_half(
         evidence.in_flight_at_half, telling, mean_in_flight, rate * e / (1.0 - w), tick_s
     )

@@ -10,7 +10,6 @@ from steelyard_controller.laws.pairing import OLDEST_TICKS
 from steelyard_controller.laws.small_arrays import anybody, clip, summed
 from steelyard_controller.laws.snapshot import (
     INDICATORS,
-    SAMPLE_PATIENCE_TICKS,
     Batch,
     Bools,
     Floats,
@@ -71,7 +70,7 @@ def measure_busyness(inputs: Inputs) -> Busyness:
     sampled = ~np.isnan(load)
     sampleless_ticks = np.where(sampled, 0.0, previous["sampleless_ticks"] + 1.0)
     rs = smoothed(previous["rs"], residual, 1.0 - (1.0 - parameters.alpha) ** snapshots.tick_s)
-    known = measured_rows(rs) & (sampleless_ticks <= SAMPLE_PATIENCE_TICKS)
+    known = measured_rows(rs) & (sampleless_ticks <= inputs.patience_ticks)
     judged = known & inputs.yardsticks
     by_indicator = indicator_weights(inputs, rs, judged)
 

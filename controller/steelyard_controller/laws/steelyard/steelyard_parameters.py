@@ -11,6 +11,9 @@ from steelyard_controller.laws.parameters import SHARED_S, parameter
 
 NAN = float("nan")
 
+WINDOW_S = 1.0
+"""Windows of shorter ticks are added up to so much: what counts windows counts seconds."""
+
 CHANGE_WINDOWS = (1, 2, 4, 8)
 """Windows the change test looks at: 1 catches a loss at once, 8 a small change or one in thin traffic."""
 

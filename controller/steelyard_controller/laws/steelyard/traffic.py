@@ -10,8 +10,6 @@ from steelyard_controller.laws.small_arrays import anybody, known_or_zero, quoti
 from steelyard_controller.laws.snapshot import MAX_FIGURE, SMALLEST_FIGURE, Bools, Floats, Ints
 from steelyard_controller.laws.steelyard.inputs import Inputs
 
-# Without a report for longer, what is in flight and how long it takes is not known any more.
-REPORT_PATIENCE_TICKS = 3
 # As long as what is learnt of a quiet server.
 MEAN_COST_S = 4 * 3600.0
 
@@ -48,9 +46,9 @@ class Traffic:
 def count_traffic(inputs: Inputs) -> Traffic:
     """Read the reports of one tick (step 2).
 
-    no report:           learn nothing; after 3 ticks steps 8 and 9 are off
+    no report:           learn nothing; after 3 T_1 steps 8 and 9 are off;  T_1 = max(T, 1 s)
     n                    requests completed; where load balancers tell costs, cost/m
-    V = n lat/T          of requests, Little's law; where d > T at least Q - O: few are completed meanwhile
+    V = n lat/T          of requests, Little's law; where d > T_1 at least Q - O: few are completed meanwhile
     expected             sum i times the peer's published share; 0 without a report
     i = n + failed + Q - Q'  requests that came; Q': in flight at the window before. Below 0 where Q' was
                          counted a moment late: its sum over windows is right, so it is not cut.
@@ -60,7 +58,7 @@ def count_traffic(inputs: Inputs) -> Traffic:
     reported = anybody(~np.isnan(snapshots.completed))
     reported &= snapshots.report_age_ticks <= OLDEST_TICKS
     reportless_ticks = np.where(reported, 0.0, inputs.previous_scalars["reportless_ticks"] + 1)
-    live = reportless_ticks <= REPORT_PATIENCE_TICKS
+    live = reportless_ticks <= inputs.patience_ticks
     count = np.where(reported, snapshots.completed, np.nan)
     latency_s = np.where(reported, snapshots.latency_s, previous["lat"])
     completed, failed = known_or_zero(snapshots.completed), known_or_zero(snapshots.failed)
@@ -73,7 +71,7 @@ def count_traffic(inputs: Inputs) -> Traffic:
     came = np.where((latency_s > snapshots.tick_s) & (before < completed), np.minimum(came, failed), came)
     in_flight = count * known_or_zero(latency_s) / snapshots.tick_s
     mean_cost, count = _of_usual(inputs, count)
-    long = previous["d"] > snapshots.tick_s
+    long = previous["d"] > inputs.window_s
     in_flight = np.where(long, np.maximum(in_flight, at_end - known_or_zero(previous["open"])), in_flight)
     return Traffic(
         reportless_ticks=reportless_ticks,
