@@ -186,6 +186,7 @@ class Case:
     balancers    n, each with its own picker, counters and phase within the tick
     upstreams    so many share the servers, each with its part of the requests, its own law and balancers
     exchange_s   the product's pickers tell each other so often what they have in flight; 0: never
+    lost_exchanges   the part (0..1) of that which does not happen
     told         servers say in each answer what they have in flight
     subset_size  of the product's pickers: of how many servers each balancer's subset is; 0: all
     scaled_by    with a law: what servers are started and stopped by, in their order (`autoscaler`)
@@ -200,6 +201,7 @@ class Case:
     balancers: int = 1
     upstreams: int = 1
     exchange_s: float = 0.0
+    lost_exchanges: float = 0.0
     told: bool = False
     subset_size: int = 0
     warmup_s: float = 0.0

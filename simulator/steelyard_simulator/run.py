@@ -83,8 +83,11 @@ class _Running:
         self.engine.at(case.tick_s, self._count)
 
     def _begin_exchanges(self, every_s: float, random: Random) -> None:
+        lost = self._case.lost_exchanges
+
         def exchange(now_s: float, tell: Callable[[float], None]) -> None:
-            tell(now_s)
+            if not lost or random.random() >= lost:
+                tell(now_s)
             self.engine.at(now_s + every_s, exchange, tell)
 
         for balancer in self._balancers:

@@ -260,7 +260,7 @@ def test_balancers_that_tell_each_other_what_is_in_flight_come_near_to_one() -> 
     alone, apart = p99_ms(balancers=1), p99_ms()
     assert apart > 1.7 * alone
     assert p99_ms(exchange_s=0.005) < 1.25 * alone
-    assert p99_ms(exchange_s=0.01) < 1.4 * alone
+    assert p99_ms(exchange_s=0.005, lost_exchanges=0.5) < 1.4 * alone
     # A second old it is worth nothing, and the pickers know.
     assert p99_ms(exchange_s=1.0) == apart
 
