@@ -196,7 +196,7 @@ def test_indicators_that_cannot_be_say_why(indicators: dict[str, object], said: 
 
 
 def test_the_indicator_max_conns_needs_a_limit_of_each_server() -> None:
-    of_in_flight = {"max_conns": {}}
+    of_in_flight: dict[str, object] = {"max_conns": {}}
     with pytest.raises(ValidationError, match="declare max_conns of the upstream, too"):
         section(indicators=of_in_flight, peers=[A])
     assert section(indicators=of_in_flight, peers=[A], max_conns=64).indicators
