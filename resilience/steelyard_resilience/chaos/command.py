@@ -4,9 +4,10 @@ import argparse
 import itertools
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
+from functools import partial
 
 from pydantic_core import to_json
 from steelyard_loadtest.generators.tally import Request
@@ -17,7 +18,7 @@ from steelyard_loadtest.reporting.csv_text import Field, csv_text
 from steelyard_loadtest.reporting.exit_status import INTERRUPTED, exit_status
 from steelyard_loadtest.reporting.publish import Page, check_page, fill_page, write_page
 
-from steelyard_resilience.chaos.fault import Fault, Gathered, Look
+from steelyard_resilience.chaos.fault import Gathered, Look
 from steelyard_resilience.chaos.faults.catalogue import FAULTS, chosen, listed
 from steelyard_resilience.chaos.outcomes import strays
 from steelyard_resilience.chaos.page import page, summary
@@ -50,36 +51,15 @@ def add_parser(subparsers: flags.Subparsers) -> None:
     busy = "allow each time TIMES its bound, where the machine has other work (default: %(default)s)"
     flag("--slack", type=times, default=1, metavar="TIMES", help=busy)
     flags.add_output(parser, "chaos-results")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=partial(exit_status, NAME, _run))
 
 
-def run(options: argparse.Namespace) -> int:
-    """Do the faults; 0, 1 (a bound was broken, or it could not run), 2 (wrong words) or 130 (Ctrl-C)."""
-    try:
-        faults = [
-            replace(fault, bound=fault.bound.slackened(options.slack))
-            for fault in chosen(FAULTS, options.only, quick=options.quick)
-        ]
-    except ValueError as error:
-        print(f"steelyard-loadtest {NAME}: {error}", file=sys.stderr)
-        return 2
+def _run(options: argparse.Namespace) -> int:
+    """Do the faults; 0, 1 (a bound was broken, or it could not run) or 130 (Ctrl-C, figures kept)."""
+    wanted = chosen(FAULTS, options.only, quick=options.quick)
     if options.list:
-        print(listed(faults))
+        print(listed(wanted))
         return 0
-    gathered = Gathered()
-    about: dict[str, str] = {}
-    status = exit_status(NAME, lambda: _do(faults, options, gathered, about))
-    gathered.interrupted = status == INTERRUPTED
-    if not gathered.outcomes:
-        return status or 1
-    _report(options, gathered, about)
-    kept = all(outcome.passed for outcome in gathered.outcomes) and not strays(gathered)
-    return status or int(not kept)
-
-
-def _do(
-    faults: Sequence[Fault], options: argparse.Namespace, gathered: Gathered, about: dict[str, str]
-) -> None:
     # They start daemons and need root's programs: nothing that --help and --list should wait for.
     from steelyard_loadtest.reporting.progress import Progress
 
@@ -89,18 +69,27 @@ def _do(
 
     check_page(options.page, NAME)  # better now than at the end
     network.enter(sys.argv[1:], mounts=True)
-    about |= conditions(sys.argv[1:], versions(), on_machine=[f"{network.NETWORK_PRIVATE} for each host"])
+    about = conditions(sys.argv[1:], versions(), on_machine=[f"{network.NETWORK_PRIVATE} for each host"])
     about["Load"] = f"{RATE_PER_S} GET requests/s, open loop, each given {TIMEOUT_S:g} s, each answer checked"
     folder = options.out / "stages"
     shutil.rmtree(folder, ignore_errors=True)  # logs of another run would only mislead
-    numbers = itertools.count(1)
+    numbers, gathered = itertools.count(1), Gathered()
 
     def open_scene(faketime: bool, front: Front) -> AbstractContextManager["session.Scene"]:
         settings = Settings(faketime=faketime, front=front)
         return session.scene(folder / str(next(numbers)), settings, float(RATE_PER_S), gathered)
 
-    with Progress(sys.stderr, steps=len(faults)) as progress:
-        session.run(faults, open_scene, gathered, progress)
+    faults = [replace(fault, bound=fault.bound.slackened(options.slack)) for fault in wanted]
+    try:
+        with Progress(sys.stderr, steps=len(faults)) as progress:
+            session.run(faults, open_scene, gathered, progress)
+    except KeyboardInterrupt:
+        gathered.interrupted = True
+    finally:
+        if gathered.outcomes:
+            _report(options, gathered, about)
+    kept = all(outcome.passed for outcome in gathered.outcomes) and not strays(gathered)
+    return INTERRUPTED if gathered.interrupted else int(not kept)
 
 
 def _report(options: argparse.Namespace, gathered: Gathered, about: dict[str, str]) -> None:
