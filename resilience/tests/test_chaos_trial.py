@@ -204,7 +204,7 @@ class Told(Progress):
 
     def end(self, result: str = "", *, expected_s: float | None = None, keep: bool = False) -> None:
         del expected_s, keep
-        self.said.append(result.split(" · ")[1].partition(":")[0])
+        self.said.append(result.partition(":")[0])
 
 
 def opened(world: World) -> Open:
