@@ -16,8 +16,6 @@ from steelyard_loadtest.machine.programs import LUA, Programs
 
 from steelyard_resilience import CHECKOUT
 
-UPSTREAMS = "upstreams: {web: {peers: [{id: server-1, address: '127.0.0.1:%d', baseline: 1}]}}\n"
-
 DIRECTIVES = (
     "proxy_connect_timeout 1s", "proxy_read_timeout 2s",
     "proxy_next_upstream error timeout invalid_header http_502 http_503",
@@ -68,7 +66,8 @@ class Rig:
         """Start a controller with an upstream `web`; more: its flags."""
         api, check = next(self._ports), next(self._ports)
         config = self.folder / f"controller-{api}.yaml"
-        config.write_text(UPSTREAMS % self._backend)
+        server = {"id": "server-1", "address": f"{HOST}:{self._backend}", "baseline": 1}
+        config.write_text(nginx.controller([server]))
         flags: dict[str, Any] = {"memcached": self._memcached, "state_url": "memory://", "tick_s": 0.1}
         part = parts.controller(api, config, agent_check_port=check, **(flags | more))
         return self._start(part, {"api": api, "agent-check": check})

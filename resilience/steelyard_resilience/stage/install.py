@@ -22,10 +22,8 @@ PACKAGES = {"ip": "iproute2", "iptables": "iptables", "redis-server": "redis-ser
 
 SECRET_BYTES = 32
 
-FAKETIME = "faketime/libfaketime.so.1"
-
-LIBRARIES = (Path("/usr/lib"), Path("/usr/lib64"), Path("/usr/local/lib"))
-"""Where it lies, on Debian in a folder that is named after the machine's architecture."""
+FAKETIME = "*/faketime/libfaketime.so.1"
+"""Below /usr/lib, on Debian in a folder that is named after the machine's architecture."""
 
 
 def place(folder: Path, settings: Settings) -> Place:
@@ -85,8 +83,6 @@ def versions() -> dict[str, str]:
 
 
 def _faketime() -> Path:
-    for folder in LIBRARIES:
-        for path in (folder / FAKETIME, *sorted(folder.glob(f"*/{FAKETIME}"))):
-            if path.exists():
-                return path
+    for path in Path("/usr/lib").glob(FAKETIME):
+        return path
     raise SetupError("libfaketime is not installed; it steps clocks: apt-get install faketime")
