@@ -90,20 +90,24 @@ REPORTS: MessageKind[TrafficReport] = MessageKind(
 
 
 class ReadContext(NamedTuple):
-    """What all messages of one kind share in one tick; without `unix_ms` senders' clocks are not checked.
+    """What all messages of an upstream share in one tick; with a shared key only signed ones are taken.
 
-    `remembered` has the senders' clocks as the controller that led before saw them. What is new came since
-    `last_read_s`; `synchronized_s` is the receiver's monotonic clock less the time since 1970.
+    `unix_ms` is the receiver's clock since 1970; without it senders' clocks are not checked. What is new came
+    since `last_read_s`; `synchronized_s` is the receiver's monotonic clock less the time since 1970, to
+    reckon when windows ended. `remembered` has senders' clocks as the controller that led before saw them.
     """
 
     upstream: str
-    keys: Keyring
     now_s: float
-    unix_ms: int | None
-    remembered: Mapping[str, int]
-    last_read_s: float
-    synchronized_s: float | None
+    keys: Keyring = NO_KEYS
+    unix_ms: int | None = None
+    last_read_s: float = -inf
+    synchronized_s: float | None = None
+    remembered: Mapping[str, int] = {}
 
+
+Values = Mapping[str, bytes | None]
+"""By sender the raw value; None where the key is absent."""
 
 SenderClocks = Mapping[str, Mapping[str, int]]
 """The latest time of each sender's own clock, ms since 1970: by kind (samples, reports), then by name."""
@@ -127,29 +131,14 @@ class Inbox:
     refused: Mapping[str, int] = field(default_factory=dict)
 
 
-def receive(
-    inbox: Inbox,
-    now_s: float,
-    *,
-    upstream: str,
-    samples: Mapping[str, bytes | None],
-    reports: Mapping[str, bytes | None],
-    keys: Keyring = NO_KEYS,
-    unix_ms: int | None = None,
-    last_read_s: float = -inf,
-    synchronized_s: float | None = None,
-) -> Inbox:
-    """Return the inbox after the values of one tick; with a shared key, only signed values are.
+def receive(inbox: Inbox, context: ReadContext, samples: Values, reports: Values) -> Inbox:
+    """Return the inbox after the values of one tick; senders that are not declared any more are dropped.
 
-    `samples` has one entry per declared peer and `reports` one per load
-    balancer: the raw value, or None where the key is absent. Senders that are
-    not declared any more are dropped. `unix_ms` is the receiver's clock since
-    1970; without it the senders' clocks are not checked. `last_read_s` is when the
-    values were last read and `synchronized_s` the receiver's clock less the time since
-    1970, to reckon when windows ended.
+    `samples` has one entry per declared peer and `reports` one per load balancer.
     """
+    now_s = context.now_s
     of_samples, of_reports = (inbox.remembered.get(kind, {}) for kind in ("samples", "reports"))
-    context = ReadContext(upstream, keys, now_s, unix_ms, of_samples, last_read_s, synchronized_s)
+    context = context._replace(remembered=of_samples)
     new_samples, sample_refusals = _received(SAMPLES, inbox.samples, samples, context)
     context = context._replace(remembered=of_reports)
     new_reports, report_refusals = _received(REPORTS, inbox.reports, reports, context)
@@ -202,7 +191,7 @@ def _lasting(alarms: Mapping[str, tuple[Refused, float]], now_s: float) -> dict[
 def _received(
     kind: MessageKind[Message],
     before: Mapping[str, Received[Message]],
-    values: Mapping[str, bytes | None],
+    values: Values,
     context: ReadContext,
 ) -> tuple[dict[str, Received[Message]], dict[str, Refused]]:
     newest: dict[str, Received[Message]] = {}
@@ -224,7 +213,7 @@ def _clocks(newest: Mapping[str, Received[Message]]) -> dict[str, int]:
 
 def _unheard(
     remembered: Mapping[str, int],
-    values: Mapping[str, bytes | None],
+    values: Values,
     before: Mapping[str, Received[Message]],
     after: Mapping[str, Received[Message]],
 ) -> Mapping[str, int]:

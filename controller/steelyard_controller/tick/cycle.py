@@ -13,7 +13,7 @@ from steelyard_protocol.weight_table import WeightTable
 
 from steelyard_controller import laws
 from steelyard_controller.declarations.declaration import Declaration
-from steelyard_controller.declarations.upstream import LOAD_BALANCERS, Peer, Upstream
+from steelyard_controller.declarations.upstream import LOAD_BALANCERS, Upstream
 from steelyard_controller.laws.blend import Due, StepResult, blend
 from steelyard_controller.laws.headroom import Carried
 from steelyard_controller.laws.parameters import law_total
@@ -322,25 +322,26 @@ class Cycle:
         last_read_s, self._received_at_s = self._received_at_s, now_s
         signed_at_ms = None if self._keys.shared is None else unix_ms
 
-        def receive(before: Inbox, peers: Iterable[Peer], lbs: Iterable[str]) -> Inbox:
-            return inbox.receive(
-                before,
-                now_s - self._tick_s if unknown else now_s,
-                upstream=self.name,
-                samples={peer.id: values.get(self._sample_keys[peer.id]) for peer in peers},
-                reports={lb: values.get(wire.traffic_key(self.name, lb)) for lb in lbs},
-                keys=self._keys,
-                unix_ms=signed_at_ms,
-                last_read_s=-math.inf if unknown else last_read_s,
-                synchronized_s=now_s - unix_ms / 1000,
-            )
+        context = inbox.ReadContext(
+            self.name,
+            now_s - self._tick_s if unknown else now_s,
+            keys=self._keys,
+            unix_ms=signed_at_ms,
+            last_read_s=-math.inf if unknown else last_read_s,
+            synchronized_s=now_s - unix_ms / 1000,
+        )
 
-        received = receive(self._inbox, upstream.peers, self._reporting(upstream))
+        def reports(lbs: Iterable[str]) -> dict[str, bytes | None]:
+            return {lb: values.get(wire.traffic_key(self.name, lb)) for lb in lbs}
+
+        samples = {peer.id: values.get(self._sample_keys[peer.id]) for peer in upstream.peers}
+        received = inbox.receive(self._inbox, context, samples, reports(self._reporting(upstream)))
         before, self.balancer_changes = self._undeclared, []
         if not before.heard_s and not before.announced:
             return received
         declared = self._declared(upstream)
-        tried = receive(Inbox(), (), [lb for lb in before.announced if lb not in declared])
+        others = reports(lb for lb in before.announced if lb not in declared)
+        tried = inbox.receive(Inbox(), context, {}, others)
         self._undeclared, received = before.after(
             received, tried, declared, now_s=now_s, unix_ms=signed_at_ms
         )

@@ -1,4 +1,4 @@
-from steelyard_controller.messages.inbox import Inbox, count_refused, receive, refusal_changes
+from steelyard_controller.messages.inbox import Inbox, ReadContext, count_refused, receive, refusal_changes
 from steelyard_controller.messages.keyring import Keyring
 from steelyard_protocol import signature
 from steelyard_protocol.wire import Refused
@@ -7,7 +7,7 @@ from ..examples import report, sample
 
 
 def _take(inbox: Inbox, now_s: float, **samples: bytes | None) -> Inbox:
-    return receive(inbox, now_s, upstream="web", samples=samples, reports={})
+    return receive(inbox, ReadContext("web", now_s), samples=samples, reports={})
 
 
 def test_arrival_is_when_the_sequence_number_changed() -> None:
@@ -67,8 +67,7 @@ def test_a_peer_that_is_not_configured_any_more_is_forgotten() -> None:
 def test_reports_are_held_by_load_balancer() -> None:
     inbox = receive(
         Inbox(),
-        1.0,
-        upstream="web",
+        ReadContext("web", 1.0),
         samples={},
         reports={"edge-1": report(a=(5, 0, 0, 1.0)), "edge-2": None},
     )
@@ -81,11 +80,9 @@ KEY = b"k" * 32
 def _signed(inbox: Inbox, now_s: float, sample_of_a: bytes, report_of_edge: bytes) -> Inbox:
     return receive(
         inbox,
-        now_s,
-        upstream="web",
+        ReadContext("web", now_s, Keyring(shared=KEY)),
         samples={"a": sample_of_a},
         reports={"edge-1": report_of_edge},
-        keys=Keyring(shared=KEY),
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from steelyard_controller.messages.inbox import Inbox, receive, refusal_changes, sender_clocks
+from steelyard_controller.messages.inbox import Inbox, ReadContext, receive, refusal_changes, sender_clocks
 from steelyard_controller.messages.keyring import Keyring
 from steelyard_protocol import replay_guard, signature
 from steelyard_protocol.traffic_report import TrafficReport
@@ -57,12 +57,9 @@ class Receiver:
         before = self.inbox
         self.inbox = receive(
             before,
-            self.now_s,
-            upstream="web",
+            ReadContext("web", self.now_s, Keyring(shared=key), None if key is None else self.unix_ms),
             samples=sealed[0],
             reports=sealed[1],
-            keys=Keyring(shared=key),
-            unix_ms=None if key is None else self.unix_ms,
         )
         if self.inbox.refusals:
             (refusal,) = self.inbox.refusals.values()
@@ -296,7 +293,7 @@ def test_a_controller_that_remembers_nothing_believes_the_first_and_then_only_wh
 
 def test_what_is_not_configured_any_more_is_forgotten() -> None:
     inbox = Inbox(remembered={"samples": {"a": 5, "gone": 6}})
-    inbox = receive(inbox, 1.0, upstream="web", samples={"a": None}, reports={})
+    inbox = receive(inbox, ReadContext("web", 1.0), samples={"a": None}, reports={})
     assert sender_clocks(inbox) == {"samples": {"a": 5}}
 
 

@@ -1,7 +1,7 @@
 """Which key a message must be signed with, while senders move from the shared key to their own."""
 
 import pytest
-from steelyard_controller.messages.inbox import Inbox, receive
+from steelyard_controller.messages.inbox import Inbox, ReadContext, receive
 from steelyard_controller.messages.keyring import DerivedKeys, Keyring
 from steelyard_protocol import derived_keys, signature
 from steelyard_protocol.wire import Refused
@@ -69,7 +69,7 @@ def test_a_server_that_is_taken_over_speaks_for_itself_alone() -> None:
         values = {"a": signature.sign(a, sample("a")), "b": signature.sign(b, sample("b"))}
         keys = Keyring(shared=SHARED, derived="require")
         reports = {"edge-1": signature.sign(a, report())}
-        return receive(Inbox(), 1.0, upstream="web", samples=values, reports=reports, keys=keys)
+        return receive(Inbox(), ReadContext("web", 1.0, keys), samples=values, reports=reports)
 
     received = inbox(AGENT_A, AGENT_A)
     assert set(received.samples) == {"a"}
@@ -85,7 +85,7 @@ def test_a_node_that_is_taken_over_speaks_for_servers_alone() -> None:
     values = {name: signature.sign(AGENTS, sample(name)) for name in ("a", "b")}
     reports = {"edge-1": signature.sign(AGENTS, report())}
     keys = Keyring(shared=SHARED, derived="require")
-    received = receive(Inbox(), 1.0, upstream="web", samples=values, reports=reports, keys=keys)
+    received = receive(Inbox(), ReadContext("web", 1.0, keys), samples=values, reports=reports)
     assert set(received.samples) == {"a", "b"}
     assert (received.reports, received.refused) == ({}, {"signature": 1})
     assert reason(keys, AGENTS, "tables") == "signature"

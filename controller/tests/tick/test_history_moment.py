@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from steelyard_controller import laws
 from steelyard_controller.declarations.upstream import Peer, Upstream
-from steelyard_controller.messages.inbox import Inbox, receive
+from steelyard_controller.messages.inbox import Inbox, ReadContext, receive
 from steelyard_controller.tick import history_moment
 from steelyard_controller.tick.outcome import MOST_UNDECLARED, Outcome, indicators
 from steelyard_controller.tick.snapshot_builder import THE_FOUR, build_snapshot
@@ -22,7 +22,7 @@ def outcome(
     *, further: tuple[tuple[str, float | None], ...] = (), knees: Mapping[str, float | None] = THE_FOUR
 ) -> Outcome:
     inbox = receive(
-        Inbox(), 1.0, upstream="web", samples={"a": sample("a", cpu=0.9, further=further), "b": None},
+        Inbox(), ReadContext("web", 1.0), samples={"a": sample("a", cpu=0.9, further=further), "b": None},
         reports={"edge-1": report(a=(50, 0, 2, 10.0), b=(50, 0, 1, None))},
     )  # fmt: skip
     snapshot = build_snapshot(inbox, WEB.peers, now_s=1.0, tick_s=1.0, knees=knees)
@@ -60,7 +60,7 @@ def test_names_that_nobody_declared_are_kept_up_to_a_bound_and_declared_ones_alw
     samples = {
         peer: sample(peer, cpu=0.9, further=tuple((f"{name}_{peer}", 0.1) for name in names)) for peer in "ab"
     }
-    inbox = receive(Inbox(), 1.0, upstream="web", samples=samples, reports={})
+    inbox = receive(Inbox(), ReadContext("web", 1.0), samples=samples, reports={})
     one = replace(outcome(knees={"cpu": None, "own_b": None}), inbox=inbox)
     said = indicators(one)
     assert len(said) == 2 + MOST_UNDECLARED

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from steelyard_controller.declarations.upstream import Peer
 from steelyard_controller.laws.snapshot import Snapshot
-from steelyard_controller.messages.inbox import Inbox, receive
+from steelyard_controller.messages.inbox import Inbox, ReadContext, receive
 from steelyard_controller.tick.snapshot_builder import build_snapshot, in_band_utilization
 
 from ..examples import report, sample
@@ -19,7 +19,7 @@ def _snapshot(inbox: Inbox, now_s: float, tick_s: float = 1.0) -> Snapshot:
 def _inbox(now_s: float, before: Inbox | None = None, **values: bytes) -> Inbox:
     reports = {name.replace("_", "-"): value for name, value in values.items() if name.startswith("edge")}
     samples = {name: values.get(name) for name in ("a", "b")}
-    return receive(before or Inbox(), now_s, upstream="web", samples=samples, reports=reports)
+    return receive(before or Inbox(), ReadContext("web", now_s), samples=samples, reports=reports)
 
 
 def test_a_sample_is_new_only_at_the_tick_it_arrived() -> None:

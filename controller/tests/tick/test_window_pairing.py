@@ -5,7 +5,7 @@ from math import inf
 
 from hypothesis import given
 from hypothesis import strategies as st
-from steelyard_controller.messages.inbox import Inbox, receive
+from steelyard_controller.messages.inbox import Inbox, ReadContext, receive
 from steelyard_controller.tick.window_pairing import UNPAIRED_SAMPLES, WindowPairing
 
 from ..examples import report, sample
@@ -47,12 +47,14 @@ class Cluster:
                 r -= 1
             inbox = receive(
                 inbox,
-                now_s if tick > 1 else 100.0,  # as the cycle does at a start: nothing is new
-                upstream="web",
+                ReadContext(
+                    "web",
+                    now_s if tick > 1 else 100.0,  # as the cycle does at a start: nothing is new
+                    last_read_s=now_s - self.tick_s if tick > 1 else -inf,
+                    synchronized_s=float(-UNIX_S),
+                ),
                 samples={"a": self._sample(s)},
                 reports={"edge-1": self._report(r)},
-                last_read_s=now_s - self.tick_s if tick > 1 else -inf,
-                synchronized_s=float(-UNIX_S),
             )
             if r != seen:
                 seen, reports_at[tick] = r, self._end(r, self.report_phase, self.report_s)
