@@ -9,7 +9,7 @@ peers in some tens of milliseconds. Missing figures are NaN, never a guess:
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,28 @@ def _no_floats() -> Floats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class _Columns:
+    """What a snapshot has of each peer, and its knees; and so a batch, of which none is left out."""
+
+    utilization: Floats
+    sample_age_ticks: Ints
+    capacity: Floats
+    baseline: Floats
+    completed: Floats
+    failed: Floats
+    in_flight: Floats
+    latency_s: Floats
+    leaving: Bools
+    knees: Floats = field(default_factory=_no_floats)
+    eligible: Bools = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
+    pinned: Floats = field(default_factory=_no_floats)
+    published: Floats = field(default_factory=_no_floats)
+    up_s: Floats = field(default_factory=_no_floats)
+    cost: Floats = field(default_factory=_no_floats)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot(_Columns):
     """The inputs of one tick, k peers by n indicators.
 
     ids            k names, unique; the order of every other column
@@ -77,24 +98,9 @@ class Snapshot:
 
     t_s: float
     ids: tuple[str, ...]
-    utilization: Floats
-    sample_age_ticks: Ints
-    capacity: Floats
-    baseline: Floats
-    completed: Floats
-    failed: Floats
-    in_flight: Floats
-    latency_s: Floats
-    leaving: Bools
     report_age_ticks: int = 0
     tick_s: float = 1.0
     indicators: tuple[str, ...] = INDICATORS
-    knees: Floats = field(default_factory=_no_floats)
-    eligible: Bools = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
-    pinned: Floats = field(default_factory=_no_floats)
-    published: Floats = field(default_factory=_no_floats)
-    up_s: Floats = field(default_factory=_no_floats)
-    cost: Floats = field(default_factory=_no_floats)
 
     def __post_init__(self) -> None:
         k = len(self.ids)
@@ -121,24 +127,13 @@ class Snapshot:
 # What is there instead of an empty column.
 _MAY_LACK = {"eligible": True, **dict.fromkeys(("pinned", "published", "up_s", "cost", "knees"), np.nan)}
 
-_COLUMNS = (
-    "sample_age_ticks",
-    "baseline",
-    "completed",
-    "failed",
-    "in_flight",
-    "latency_s",
-    "leaving",
-    "eligible",
-    "pinned",
-    "published",
-    "up_s",
-    "cost",
+_COLUMNS = tuple(
+    each.name for each in fields(_Columns) if each.name not in {"utilization", "capacity", "knees"}
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class Batch(_Columns):
     """The snapshots of m upstreams that are `alike`, cleaned, for a law to step on at once.
 
     The columns are those of a `Snapshot`, with the upstreams as the first axis: m x k, m x k x n, m x n.
@@ -152,21 +147,6 @@ class Batch:
     indicators: tuple[str, ...]
     tick_s: float
     report_age_ticks: int
-    utilization: Floats
-    sample_age_ticks: Ints
-    capacity: Floats
-    baseline: Floats
-    completed: Floats
-    failed: Floats
-    in_flight: Floats
-    latency_s: Floats
-    leaving: Bools
-    eligible: Bools
-    pinned: Floats
-    published: Floats
-    up_s: Floats
-    cost: Floats
-    knees: Floats
 
 
 def alike(snapshot: Snapshot) -> Hashable:
