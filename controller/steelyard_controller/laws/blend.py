@@ -6,7 +6,7 @@ it can become the live one without warming up. A migration goes from 0 to 100 %.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -81,20 +81,11 @@ def blend(before: Decision, after: Decision, percent: float) -> Decision:
     weights[pinned] = after.weights[pinned]
     if not pinned.all():
         weights[~pinned] *= (after.total - weights[pinned].sum()) / weights[~pinned].sum()
-    return Decision(
-        t_s=after.t_s,
+    return replace(
+        after,
         law=f"{before.law}+{after.law}",
-        ids=after.ids,
         weights=weights,
         published=quantize_with_pins(weights, pinned, after.total),
-        total=after.total,
-        baseline=after.baseline,
-        published_baseline=after.published_baseline,
-        score=after.score,
-        alert=after.alert,
-        indicators=after.indicators,
-        entropy_weights=after.entropy_weights,
-        capacity_estimate=after.capacity_estimate,
         columns={
             **after.columns,
             "weight_from": before.weights,
@@ -103,7 +94,5 @@ def blend(before: Decision, after: Decision, percent: float) -> Decision:
             + part * after.columns["weight_before"],
             "blend": np.full(len(weights), part),
         },
-        by_indicator=after.by_indicator,
-        parameters=after.parameters,
         parts=((1.0 - part, before), (part, after)),
     )
