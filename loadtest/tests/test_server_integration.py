@@ -184,14 +184,12 @@ def test_sleep_is_late_without_using_cpu(server: Running) -> None:
         ("POST", "/burn?seconds=5&workers=two", "workers"),
     ],
 )
-def test_a_bad_argument_is_a_400_problem_that_names_it(
+def test_a_bad_argument_is_a_400_that_names_it(
     server: Running, method: str, path: str, argument: str
 ) -> None:
-    status, headers, body = server.request(path, method)
-    problem = json.loads(body)
-    assert (status, problem["status"]) == (400, 400)
-    assert headers["content-type"] == "application/problem+json"
-    assert problem["detail"].startswith(f"{argument} must be a whole number of ")
+    status, _, body = server.request(path, method)
+    assert status == 400
+    assert body.startswith(f"{argument} must be a whole number of ".encode())
     assert server.json("/healthz")["burners"] == 0
 
 
@@ -224,10 +222,9 @@ def test_a_burner_ends_by_itself_when_its_time_is_up(server: Running) -> None:
     ids=str,
 )
 def test_nobody_burns_from_elsewhere(server: Running, method: str, headers: dict[str, str]) -> None:
-    status, answered, body = server.request("/burn", method, headers)
+    status, _, body = server.request("/burn", method, headers)
     assert status == 403
-    assert answered["content-type"] == "application/problem+json"
-    assert "loopback" in json.loads(body)["detail"]
+    assert b"loopback" in body
     assert server.seen.children() == []
 
 

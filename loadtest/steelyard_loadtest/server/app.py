@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from random import Random
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -23,7 +24,7 @@ from starlette.routing import Route
 from steelyard_loadtest.server import request_checks
 from steelyard_loadtest.server.burn import Burners
 from steelyard_loadtest.server.pace import Pace
-from steelyard_loadtest.server.request_checks import Problem, is_local, read
+from steelyard_loadtest.server.request_checks import is_local, read
 from steelyard_loadtest.server.work import traces_of_work
 
 DISK_THREADS = 4  # they wait and do not compute; more than one, so that the disk can queue
@@ -70,7 +71,7 @@ class Server:
         try:
             taken_s = await loop.run_in_executor(self.disk_pool, self.pace.after, self.disk, size, asked_s)
         except OSError as error:
-            raise Problem(507, "Disk", f"the temporary file could not be written: {error}") from error
+            raise HTTPException(507, f"the temporary file could not be written: {error}") from error
         return JSONResponse({"server": self.name, "bytes": size, "disk_ms": round(taken_s * 1000, 3)})
 
     async def body(self, request: Request) -> Response:
@@ -100,9 +101,7 @@ class Server:
         """`POST /burn?seconds=&workers=` starts burners, `DELETE /burn` stops them; loopback only."""
         client = request.client.host if request.client else None
         if not is_local(client, request.headers):
-            raise Problem(
-                403, "Forbidden", "burning CPU is for direct requests from this machine's loopback only"
-            )
+            raise HTTPException(403, "burning CPU is for direct requests from this machine's loopback only")
         if request.method == "DELETE":
             return JSONResponse({"server": self.name, "stopped": self.burners.stop()})
         seconds = read(request_checks.BURN_SECONDS, request.query_params)
@@ -121,10 +120,4 @@ def create_app(server: Server) -> Starlette:
         Route("/healthz", server.health),
         Route("/burn", server.burn, methods=["POST", "DELETE"]),
     ]
-    return Starlette(routes=routes, exception_handlers={Problem: _problem_response})
-
-
-def _problem_response(_request: Request, problem: Exception) -> Response:
-    if not isinstance(problem, Problem):
-        raise problem
-    return JSONResponse(problem.document, problem.status, media_type="application/problem+json")
+    return Starlette(routes=routes)

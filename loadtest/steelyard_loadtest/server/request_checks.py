@@ -1,6 +1,6 @@
 """What a request may ask: query arguments with bounds, and who may burn CPU. Pure.
 
-Knows nothing of HTTP beyond headers and the problem document of RFC 9457. Every
+Knows nothing of HTTP beyond headers and the status of a refusal. Every
 bound is there so that a typing error cannot fill the disk or the memory of the
 machine that the demo runs on.
 
@@ -14,6 +14,8 @@ import argparse
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from starlette.exceptions import HTTPException
 
 from steelyard_loadtest.server.bounds import whole
 
@@ -31,15 +33,6 @@ class Argument:
     highest: int
 
 
-class Problem(Exception):
-    """Why a request was refused: the members of a problem document of RFC 9457."""
-
-    def __init__(self, status: int, title: str, detail: str) -> None:
-        super().__init__(detail)
-        self.status = status
-        self.document = {"type": "about:blank", "title": title, "status": status, "detail": detail}
-
-
 WORK = Argument("work", "products", default=1, lowest=1, highest=100)
 SLEEP_MS = Argument("ms", "ms", default=50, lowest=0, highest=60_000)
 BODY_BYTES = Argument("n", "bytes", default=1024, lowest=0, highest=16 * 1024**2)
@@ -49,12 +42,12 @@ BURN_WORKERS = Argument("workers", "processes", default=2, lowest=1, highest=8)
 
 
 def read(argument: Argument, query: Mapping[str, str]) -> int:
-    """Return the argument's value, its default where it is absent. Raises Problem."""
+    """Return the argument's value, its default where it is absent. Raises HTTPException."""
     parse = whole(argument.lowest, argument.highest, argument.unit)
     try:
         return parse(query.get(argument.name, str(argument.default)))
     except argparse.ArgumentTypeError as refused:
-        raise Problem(400, "Bad query argument", f"{argument.name} must be {refused}") from None
+        raise HTTPException(400, f"{argument.name} must be {refused}") from None
 
 
 def is_loopback_name(name: str) -> bool:
