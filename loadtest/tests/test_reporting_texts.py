@@ -139,6 +139,12 @@ def test_a_flag_that_is_not_understood_says_what_is(
         take(text)
 
 
+def test_flags_that_differ_from_their_defaults_are_written_again() -> None:
+    options = argparse.Namespace(quick=True, seeds=20, load_balancers=(1, 4), seed=7, only=None)
+    words = flags.given(options, {"seeds": 20}, ["quick", "seeds", "load_balancers", "seed", "only"])
+    assert words == ["--quick", "--load-balancers", "1,4", "--seed", "7"]
+
+
 def test_a_commands_status_is_1_with_a_line_for_a_page_that_is_not_there_and_130_after_ctrl_c(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

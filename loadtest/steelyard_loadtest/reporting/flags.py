@@ -4,7 +4,7 @@ Each function returns a `type=` for argparse: `flag("--rounds", type=whole(0, 10
 """
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -47,3 +47,16 @@ def add_output(parser: argparse.ArgumentParser, out: str | None, page: str = "th
     parser.add_argument(
         "--page", type=Path, metavar="FILE", help=f"also write {page} between the marks of this page"
     )
+
+
+def given(options: argparse.Namespace, defaults: Mapping[str, object], order: Iterable[str]) -> list[str]:
+    """Return the flags that differ from their defaults as words of a command line, in this order."""
+    words: list[str] = []
+    for name in order:
+        value = getattr(options, name, None)
+        if value is None or value is False or value == defaults.get(name):
+            continue
+        words.append(f"--{name.replace('_', '-')}")
+        if value is not True:
+            words.append(",".join(map(str, value)) if isinstance(value, tuple | list) else str(value))
+    return words
