@@ -8,9 +8,11 @@ from steelyard_loadtest.server.cpu_limit import (
     LOWEST_CORES,
     PARENT,
     PERIOD_US,
+    LimitError,
     Place,
-    enter_place,
+    enter,
     hold,
+    leave,
     write_quota,
 )
 
@@ -34,65 +36,66 @@ def test_without_a_limit_nothing_is_held() -> None:
 
 
 def test_v2_is_given_quota_and_period_in_one_file_and_then_the_process(mount: Path) -> None:
-    group = enter_place(at(mount, 2), "server-1-8101", 0.15)
-    assert group.directory == mount / PARENT / "server-1-8101"
-    assert (group.directory / "cpu.max").read_text() == f"3000 {PERIOD_US}"
-    assert (group.directory / "cgroup.procs").read_text() == str(os.getpid())
+    group = enter(at(mount, 2), "server-1-8101", 0.15)
+    assert group == mount / PARENT / "server-1-8101"
+    assert (group / "cpu.max").read_text() == f"3000 {PERIOD_US}"
+    assert (group / "cgroup.procs").read_text() == str(os.getpid())
 
 
 def test_v2_shares_the_cpu_out_all_the_way_down(mount: Path) -> None:
-    enter_place(at(mount, 2), "server-1-8101", 0.15)
+    enter(at(mount, 2), "server-1-8101", 0.15)
     assert (mount / "cgroup.subtree_control").read_text() == "+cpu"
     assert (mount / PARENT / "cgroup.subtree_control").read_text() == "+cpu"
 
 
 def test_v2_leaves_alone_what_is_shared_out_already(mount: Path) -> None:
     (mount / "cgroup.subtree_control").write_text("cpuset cpu memory\n")
-    enter_place(at(mount, 2), "server-1-8101", 0.15)
+    enter(at(mount, 2), "server-1-8101", 0.15)
     assert (mount / "cgroup.subtree_control").read_text() == "cpuset cpu memory\n"
 
 
 def test_v1_is_given_quota_and_period_in_two_files(mount: Path) -> None:
-    group = enter_place(at(mount, 1), "server-1-8101", 1.5)
-    assert (group.directory / "cpu.cfs_period_us").read_text() == str(PERIOD_US)
-    assert (group.directory / "cpu.cfs_quota_us").read_text() == "30000"
+    group = enter(at(mount, 1), "server-1-8101", 1.5)
+    assert (group / "cpu.cfs_period_us").read_text() == str(PERIOD_US)
+    assert (group / "cpu.cfs_quota_us").read_text() == "30000"
 
 
 def test_the_lowest_limit_is_a_quota_the_kernel_takes(mount: Path) -> None:
-    group = enter_place(at(mount, 2), "server-1-8101", LOWEST_CORES)
-    assert (group.directory / "cpu.max").read_text() == f"1000 {PERIOD_US}"
+    group = enter(at(mount, 2), "server-1-8101", LOWEST_CORES)
+    assert (group / "cpu.max").read_text() == f"1000 {PERIOD_US}"
 
 
 def test_a_quota_is_changed_and_nothing_else(mount: Path) -> None:
     for version, file, told in ((1, "cpu.cfs_quota_us", "2000"), (2, "cpu.max", f"2000 {PERIOD_US}")):
-        group = enter_place(at(mount, version), f"server-{version}", 0.15).directory
+        group = enter(at(mount, version), f"server-{version}", 0.15)
         before = {each.name: each.read_text() for each in group.iterdir()}
         write_quota(group, version, 0.1)
         assert {each.name: each.read_text() for each in group.iterdir()} == before | {file: told}
 
 
 def test_a_group_that_a_killed_server_left_behind_is_taken_over(mount: Path) -> None:
-    enter_place(at(mount, 2), "server-1-8101", 0.15)
-    group = enter_place(at(mount, 2), "server-1-8101", 0.3)
-    assert (group.directory / "cpu.max").read_text() == f"6000 {PERIOD_US}"
+    enter(at(mount, 2), "server-1-8101", 0.15)
+    group = enter(at(mount, 2), "server-1-8101", 0.3)
+    assert (group / "cpu.max").read_text() == f"6000 {PERIOD_US}"
 
 
 def test_leaving_puts_the_process_back_where_it_was(mount: Path) -> None:
     (mount / "before").mkdir()
     place = Place(version=1, base=mount, current=mount / "before")
-    enter_place(place, "server-1-8101", 0.15).leave()
+    leave(place, enter(place, "server-1-8101", 0.15))
     assert (mount / "before" / "cgroup.procs").read_text() == str(os.getpid())
 
 
 def test_leaving_a_group_that_is_gone_is_no_error(tmp_path: Path) -> None:
-    group = enter_place(at(tmp_path, 1), "server-1-8101", 0.15)
-    for file in group.directory.iterdir():
+    place = at(tmp_path, 1)
+    group = enter(place, "server-1-8101", 0.15)
+    for file in group.iterdir():
         file.unlink()
-    group.leave()
-    assert not group.directory.exists()
-    group.leave()
+    leave(place, group)
+    assert not group.exists()
+    leave(place, group)
 
 
-def test_a_place_without_the_files_of_a_cgroup_is_an_os_error_for_enter_to_tell(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        enter_place(at(tmp_path, 2), "server-1-8101", 0.15)
+def test_a_place_without_the_files_of_a_cgroup_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LimitError, match=r"cgroup\.subtree_control: No such file"):
+        enter(at(tmp_path, 2), "server-1-8101", 0.15)

@@ -313,14 +313,6 @@ def test_the_pid_file_is_there_while_it_runs_and_gone_after(start: Start, tmp_pa
     assert not file.exists()
 
 
-def test_a_pid_file_that_is_another_s_by_then_is_left(start: Start, tmp_path: Path) -> None:
-    file = tmp_path / "server-1.pid"
-    server = start("--pid-file", str(file))
-    file.write_text("1\n")
-    assert server.end() == 0
-    assert file.read_text() == "1\n"
-
-
 def test_with_a_delay_work_is_late_and_not_busy(start: Start) -> None:
     assert start("--delay-ms", "2.5").json("/") == {"server": "server-1", "slept_ms": 2.5}
 

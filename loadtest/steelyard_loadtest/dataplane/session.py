@@ -135,8 +135,8 @@ def run(scenario: Scenario, programs: Programs, folder: Path) -> Results:
                     name = f"{BY_NAME[step.algorithm].title}, {step.level:g} servers"
                     progress.begin(f"round {step.repeat}, {name}")
                     try:
-                        before = peers(int(step.level), *place.server_ports)
-                        with Contender(BY_NAME[step.algorithm], before, scenario, place) as contender:
+                        weighted = peers(int(step.level), *place.server_ports)
+                        with Contender(BY_NAME[step.algorithm], weighted, scenario, place) as contender:
                             contender.warm_up(servers, step)
                             entry = contender.load(servers, step, scenario.load)
                     except (ProgramError, SetupError) as error:

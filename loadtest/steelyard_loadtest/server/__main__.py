@@ -6,9 +6,8 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from random import Random
 
 import uvicorn
@@ -51,7 +50,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         burners = Burners(held.paced_cores)
         undo.callback(burners.stop)
         undo.enter_context(contextlib.suppress(KeyboardInterrupt))
-        undo.enter_context(_pid_file(options.pid_file))
+        if options.pid_file:
+            undo.callback(options.pid_file.unlink, missing_ok=True)
+            fresh = options.pid_file.with_name(f".{options.pid_file.name}.{os.getpid()}")
+            fresh.write_text(f"{os.getpid()}\n")
+            fresh.replace(options.pid_file)  # in one step: an agent may read it at any moment
         print(f"{name}: http://{host}:{port} {held.told}", file=sys.stderr, flush=True)
         _serve(options, listener, burners, Pace(held.paced_cores, burners.count), count)
     return 0
@@ -92,23 +95,6 @@ def _serve(
             timeout_graceful_shutdown=SHUTDOWN_S,
         )
         uvicorn.Server(config).run(sockets=[listener])
-
-
-@contextlib.contextmanager
-def _pid_file(file: Path | None) -> Iterator[None]:
-    if file is None:
-        yield
-        return
-    mine = f"{os.getpid()}\n"
-    fresh = file.with_name(f".{file.name}.{os.getpid()}")
-    fresh.write_text(mine)
-    fresh.replace(file)  # in one step: an agent may read it at any moment
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            if file.read_text() == mine:  # not that of a server that has taken over
-                file.unlink()
 
 
 def _fail(name: str, why: str) -> int:

@@ -35,9 +35,6 @@ COUNT_BYTES = 8
 
 HEADER = "endpoint-load-metrics"
 
-TEXT = "TEXT "
-"""What an agent's value begins with."""
-
 METRICS = "/metrics"
 
 READ_EVERY_S = 0.25
@@ -152,7 +149,7 @@ class Answered:
 def with_rate(text: str, rate_per_s: float | None) -> str | None:
     """Return the value in an agent's file with the rate added, if one is known; None if it is not one."""
     value = text.strip()
-    if not value.startswith(TEXT):
+    if not value.startswith("TEXT "):
         return None
     return value if rate_per_s is None else f"{value},rps_fractional={rate_per_s:.3f}"
 

@@ -28,23 +28,6 @@ class Place:
     current: Path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """A group that this process is in: its directory, its version, and where the process was before."""
-
-    directory: Path
-    version: int
-    before: Path
-
-    def leave(self) -> None:
-        """Go back to where the process was and remove the group, unless others are still in it."""
-        with contextlib.suppress(OSError):
-            (self.before / "cgroup.procs").write_text(str(os.getpid()))
-        for directory in (self.directory, self.directory.parent):
-            with contextlib.suppress(OSError):
-                directory.rmdir()
-
-
 class Held(NamedTuple):
     """A sentence about the limit, and what of it the process has to hold itself (see `pace`)."""
 
@@ -60,33 +43,23 @@ def hold(limit_cores: float | None, group: str) -> Iterator[Held]:
         return
     told = f"CPU limited to {limit_cores:g} cores by"
     try:
-        entered = enter(group, limit_cores)
+        place = _place()
+        directory = enter(place, group, limit_cores)
     except LimitError as error:
         yield Held(f"{told} (no cgroup: {error}) pauses", limit_cores)
         return
     try:
-        yield Held(f"{told} cgroup {entered.directory} (v{entered.version})")
+        yield Held(f"{told} cgroup {directory} (v{place.version})")
     finally:
-        entered.leave()
-
-
-def enter(name: str, limit_cores: float) -> Group:
-    """Make (or take over: a killed server leaves one behind) the group `name` and move this process in.
-
-    Raises LimitError, which says why no group can be made here.
-    """
-    if os.geteuid() != 0:
-        raise LimitError("not root")
-    try:
-        return enter_place(_place(), name, limit_cores)
-    except OSError as error:
-        raise LimitError(f"{error.filename or 'cgroup'}: {error.strerror}") from error
+        leave(place, directory)
 
 
 def _place() -> Place:
     # Only here: where no group is made, as in the demo server's image, no agent need be installed.
     from steelyard_agent.cgroup_text import locate, parse_membership, parse_mounts
 
+    if os.geteuid() != 0:
+        raise LimitError("not root")
     own = Path("/proc/self")
     mounts = parse_mounts((own / "mountinfo").read_bytes())
     group = locate("cpu", mounts, parse_membership((own / "cgroup").read_bytes()))
@@ -98,21 +71,35 @@ def _place() -> Place:
     return Place(version=version, base=current if version == 1 else Path(group.mount.point), current=current)
 
 
-def enter_place(place: Place, name: str, limit_cores: float) -> Group:
-    """Make the group below a known place and move this process in. Raises OSError."""
-    base = place.base
-    directory = base / PARENT / name
-    if place.version == 2:
-        _share_out_cpu(base)
-        directory.parent.mkdir(exist_ok=True)
-        _share_out_cpu(directory.parent)
-    directory.mkdir(parents=True, exist_ok=True)
-    if place.version == 1:
-        (directory / "cpu.cfs_quota_us").write_text("-1")  # an old quota may not fit the period
-        (directory / "cpu.cfs_period_us").write_text(str(PERIOD_US))
-    write_quota(directory, place.version, limit_cores)
-    (directory / "cgroup.procs").write_text(str(os.getpid()))
-    return Group(directory=directory, version=place.version, before=place.current)
+def enter(place: Place, name: str, limit_cores: float) -> Path:
+    """Make (or take over: a killed server leaves one behind) the group `name`, and move this process in.
+
+    Returns its directory. Raises LimitError, which says why no group can be made here.
+    """
+    directory = place.base / PARENT / name
+    try:
+        if place.version == 2:
+            _share_out_cpu(place.base)
+            directory.parent.mkdir(exist_ok=True)
+            _share_out_cpu(directory.parent)
+        directory.mkdir(parents=True, exist_ok=True)
+        if place.version == 1:
+            (directory / "cpu.cfs_quota_us").write_text("-1")  # an old quota may not fit the period
+            (directory / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+        write_quota(directory, place.version, limit_cores)
+        (directory / "cgroup.procs").write_text(str(os.getpid()))
+    except OSError as error:
+        raise LimitError(f"{error.filename or 'cgroup'}: {error.strerror}") from error
+    return directory
+
+
+def leave(place: Place, group: Path) -> None:
+    """Go back to where the process was and remove the group, unless others are still in it."""
+    with contextlib.suppress(OSError):
+        (place.current / "cgroup.procs").write_text(str(os.getpid()))
+    for directory in (group, group.parent):
+        with contextlib.suppress(OSError):
+            directory.rmdir()
 
 
 def write_quota(directory: Path, version: int, limit_cores: float) -> None:
