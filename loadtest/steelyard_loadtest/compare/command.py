@@ -34,7 +34,8 @@ DATAPLANE = Path("bench-results/dataplane/dataplane.csv")
 LONG = """
 Scenarios: {scenarios}, and `all` for these;
 {more}, which `all` leaves out; or a TOML file of your own (docs/load-lab.md).
-And `inference`, alone: streamed answers of simulated inference engines (docs/inference.md).
+And `inference`, alone: streamed answers of simulated inference engines (docs/inference.md), at 70 and 90 %
+load, 27 minutes a repeat; with --quick at 80 %. Each trace has its own results, and its own part of a page.
 
 Servers, agents, controller and balancers are started here, each algorithm in its turn, in a private network
 where this is root. DIR gets results.csv (one row a trial), servers.csv (each server second by second),
@@ -58,6 +59,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--only", metavar="ALGORITHM,...", help="these algorithms, whatever the scenario names"
     )
     parser.add_argument("--trace", type=Path, metavar="FILE", help="inference: what is asked (generated)")
+    parser.add_argument("--repeats", type=int, metavar="N", help="inference: trials of each (3; --quick: 1)")
     parser.add_argument("--nginx", metavar="PATH", help="the nginx to measure (the one on PATH)")
     parser.add_argument(
         "--nginx-least-time", metavar="PATH", help="an nginx from 1.31 on, for nginx-least_time (none)"

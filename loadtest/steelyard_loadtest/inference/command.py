@@ -3,6 +3,7 @@
 import argparse
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from steelyard_loadtest.inference import session
@@ -13,20 +14,24 @@ from steelyard_loadtest.reporting.conditions import conditions, kept
 from steelyard_loadtest.reporting.publish import check_page, fill_page, write_page
 
 MARKS = "inference"
+"""And the trace's name: each has its own part of a page."""
 
 
 def run(options: argparse.Namespace) -> None:
     """Compare. Raises SetupError, OSError, ValueError (a page, a trace or a name is not as it must be)."""
-    check_page(options.page, MARKS)
+    name = f"{MARKS}-{options.trace.stem if options.trace else 'generated'}"
+    check_page(options.page, name)
     only = tuple(name.strip() for name in options.only.split(",")) if options.only else tuple(BY_NAME)
     if unknown := [name for name in only if name not in BY_NAME]:
         raise ValueError(f"there is no contender {unknown[0]!r}; there are {', '.join(BY_NAME)}")
     wanted = scenario(only, quick=options.quick)
+    if options.repeats:
+        wanted = replace(wanted, load=replace(wanted.load, repeats=options.repeats))
     programs = find_programs.find(options.nginx)
     where = network.enter(sys.argv[1:])
     network.raise_files()
     told = conditions(sys.argv[1:], programs.versions, on_machine=[where])
-    out = options.out or Path("loadtest-results") / ("inference-quick" if options.quick else "inference")
+    out = options.out or Path("loadtest-results") / (f"{name}-quick" if options.quick else name)
     if options.again:
         shutil.rmtree(out / session.TRIALS, ignore_errors=True)
     before = session.measured(wanted, options.trace, out)
@@ -34,4 +39,4 @@ def run(options: argparse.Namespace) -> None:
     asked = f"`{options.trace.name}`" if options.trace else "conversations as Mooncake's, generated"
     document = page(runs, missing, kept(out, told, new=len(runs) > len(before)), asked)
     print("\n".join(map(str, write_page(document, out))))
-    fill_page(document, options.page, MARKS, prefix="inference-")
+    fill_page(document, options.page, name, prefix=f"{name}-")

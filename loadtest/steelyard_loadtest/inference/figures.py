@@ -14,6 +14,9 @@ from steelyard_loadtest.reporting.statistics import grouped
 GOOD_TTFT_S = 5.0
 """Within which a first token counts for the goodput."""
 
+ADAPTED_S = 5.0
+"""So long after an engine has slowed its queue may be out of proportion."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
@@ -98,11 +101,11 @@ def _grown(run: Run, readings: Sequence[EngineReading]) -> dict[str, float]:
 
 
 def _queue_ratio(run: Run) -> float | None:
-    """Return how many times the others' mean queue, in time, the slowed engine's is after it slowed."""
-    after = [one for one in run.readings if run.slowed_s < one.at_s <= run.end_s]
-    slowed = [one.values["queue_s"] for one in after if one.engine == run.slowed]
-    others = [one.values["queue_s"] for one in after if one.engine != run.slowed]
-    return fmean(slowed) / fmean(others) if slowed and any(others) else None
+    """Return the longest mean queue, in time, over the shortest, from ADAPTED_S after the slowing on."""
+    after = [one for one in run.readings if run.slowed_s + ADAPTED_S <= one.at_s <= run.end_s]
+    engines = grouped(after, lambda one: one.engine).values()
+    means = [fmean(one.values["queue_s"] for one in own) for own in engines]
+    return max(means) / min(means) if means and min(means) > 0 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import fmean
 
 from steelyard_loadtest.inference.contenders import BY_NAME, SIZES, SLOWED
-from steelyard_loadtest.inference.figures import GOOD_TTFT_S, Row, Run, rows
+from steelyard_loadtest.inference.figures import ADAPTED_S, GOOD_TTFT_S, Row, Run, rows
 from steelyard_loadtest.reporting import wording
 from steelyard_loadtest.reporting.markdown import Column, bullets, document, image, markdown, table
 from steelyard_loadtest.reporting.plot_style import COLORS, FAINT, INK, PROGRAMS
@@ -48,7 +48,7 @@ def _text(
     engines = [
         *(_of(f"share {name}, %", f"share_{name}", 0, 100) for name in SIZES),
         *(_of(f"cost {name}, %", f"cost_{name}", 0, 100) for name in SIZES),
-        _of("queue", "queue_ratio", 2),
+        _of("queues", "queue_ratio", 2),
     ]
     return document(
         f"Asked: {asked}. Time passes {compression:.3g} times as fast, and all times are the engines'."
@@ -58,8 +58,9 @@ def _text(
         f"Good: requests whose first token came within {GOOD_TTFT_S:g} s. Between tokens: the mean of an"
         " answer. Hits: of the prompts' tokens. CPU: the balancer's, of a request.",
         _table(found, engines),
-        "Share: of the requests. Cost: what an engine computed, as a part of what it could. Queue: how many"
-        f" times as long, in time, {SLOWED}'s was as the others' on average, after it had slowed.",
+        "Share: of the requests. Cost: what an engine computed, as a part of what it could. Queues: how many"
+        f" times the shortest mean queue, in time, the longest is, from {ADAPTED_S:g} s after {SLOWED} has"
+        f" slowed on. {_judged(found)}",
         image("Time to the first token: median, p90 and p99 of each contender", plots.get("ttft")),
         image("The queue of each engine over time", plots.get("queues")),
         bullets([f"{BY_NAME[name].title} was not measured: {why}" for name, why in missing.items()]),
@@ -74,6 +75,16 @@ def _table(found: Sequence[Row], columns: Sequence[Column[Row]]) -> str:
         group=lambda row: f"load {row.level:.0%}: {row.medians['asked_per_s']:.2f} requests/s",
     )  # fmt: skip
     return markdown(ours)
+
+
+def _judged(found: Sequence[Row]) -> str:
+    """Say with whom no engine's queue was twice as long as another's."""
+    sentences = []
+    for level, own in grouped(found, lambda row: row.level).items():
+        below = [row.algorithm for row in own if (ratio := row.medians["queue_ratio"]) and ratio < 2]
+        names = ", ".join(BY_NAME[name].title for name in below) or "nobody"
+        sentences.append(f"At {wording.percent(level)} load it is below 2 with {names}.")
+    return " ".join(sentences)
 
 
 def _of(heading: str, name: str, digits: int, factor: float = 1.0) -> Column[Row]:
@@ -115,7 +126,8 @@ def _draw_queues(found: Sequence[Row], file: Path) -> None:
     grid = [panels[begin : begin + COLUMNS] for begin in range(0, len(panels), COLUMNS)]
     draw(
         file, grid, size=(14, 0.8 + 2.2 * len(grid)), sharex=True, sharey=True, legend="outside lower center",
-        title=f"Prompts that wait at each engine, in seconds of its time ({wording.percent(level)} load)",
+        title=f"Prompts that wait at each engine, in seconds of its time ({wording.percent(level)} load)."
+        f" Dashed: {SLOWED} slows",
     )  # fmt: skip
 
 
@@ -128,7 +140,7 @@ def _queues(run: Run) -> Panel:
         y = [fmean(one.values["queue_s"] for one in inside) for _, inside in windows]
         style = {"color": COLORS[0 if name == run.slowed else place + 1], "linewidth": 1.4}
         series.append(Series(x=[at * window_s for at, _ in windows], y=y, label=name, style=style))
-    slowed = Rule(at=run.slowed_s, axis="x", color=FAINT, text=f"{run.slowed} slows")
+    slowed = Rule(at=run.slowed_s, axis="x", color=FAINT)
     return Panel(
         series=series, title=BY_NAME[run.trial.algorithm].title, y_limits=(0, SHOWN_S), rules=[slowed]
     )
