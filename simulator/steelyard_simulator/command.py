@@ -17,6 +17,7 @@ from steelyard_simulator.studies import (
     autoscale_study,
     evidence_clusters,
     evidence_page,
+    inference_study,
     ns3_study,
     scale_study,
     stability_study,
@@ -61,9 +62,11 @@ def add_parser(subparsers: flags.Subparsers) -> None:
     """Add the subcommand `simulate`, with a subcommand a study."""
     parser = subparsers.add_parser(
         "simulate",
-        help="the shipped laws and pickers on simulated servers: " + ", ".join(each.name for each in STUDIES),
+        help="the shipped laws and pickers on simulated servers: "
+        + ", ".join([*(each.name for each in STUDIES), "inference"]),
     )
     studies = parser.add_subparsers(required=True, metavar="STUDY")
+    inference_study.add_parser(studies)
     for study in STUDIES:
         _add_study(studies.add_parser(study.name, help=study.help, description=study.help), study)
 

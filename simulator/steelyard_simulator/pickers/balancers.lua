@@ -60,6 +60,8 @@ local function balancer(name, servers, exchange_s, priced, told)
     local picker, _, err = pickers.make(name, {
         random = math.random, stats = priced and stats:by_cost() or stats, now = function() return now end,
         others = others,
+        -- Of pickers by a key, as examples/inference.conf has it; a table does for a lua_shared_dict.
+        name = "", remember_keys = priced and "keys" or nil, shared = { keys = { get = rawget, set = rawset } },
     })
     if err then
         error(err)
@@ -71,9 +73,9 @@ local function balancer(name, servers, exchange_s, priced, told)
             met[cell] = {}
         end
     end
-    local function pick(at, cost)
+    local function pick(at, cost, key)
         now = START_S + at
-        local cell = picker:pick().cell
+        local cell = picker:pick(key).cell
         if met[cell] then
             met[cell][at] = stats:in_flight(cell)
         end
@@ -85,7 +87,8 @@ local function balancer(name, servers, exchange_s, priced, told)
         end
         return cell
     end
-    local function answered(cell, sent, at, ok)
+    -- @param first when an answer began that streams; left out: `at`
+    local function answered(cell, sent, at, ok, first)
         if told and ok and picker.tell then
             picker:tell(by_cell[cell], held[cell], START_S + at)
         end
@@ -100,7 +103,7 @@ local function balancer(name, servers, exchange_s, priced, told)
         if met[cell] then
             in_flight, met[cell][sent] = met[cell][sent], nil
         end
-        stats:observe(cell, milliseconds(at) - milliseconds(sent), ok, START_S + at, in_flight)
+        stats:observe(cell, milliseconds(first or at) - milliseconds(sent), ok, START_S + at, in_flight)
     end
     local chosen = subset_size > 0 and subset.new(subset_size, "edge-" .. made % balancers + 1)
     made = made + 1

@@ -1,0 +1,147 @@
+"""64 inference engines behind 8 load balancers: the lab's model of an engine, nginx's pickers, a table (I/O).
+
+Half of the engines are twice as large, and everybody is told so; no law runs. A request comes to a load
+balancer at random, and each has a memory of keys of its own. Pickers learn the time to the first token.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+from steelyard_loadtest.inference.arrivals import Arrival, generated, loaded, read
+from steelyard_loadtest.inference.blocks import BLOCK_TOKENS
+from steelyard_loadtest.inference.engine import Engine, Sequence
+from steelyard_loadtest.inference.figures import GOOD_TTFT_S
+from steelyard_loadtest.reporting import flags
+from steelyard_loadtest.reporting.exit_status import exit_status
+from steelyard_loadtest.reporting.markdown import document, markdown, text_columns
+from steelyard_loadtest.reporting.publish import Page, check_page, fill_page, write_page
+
+from steelyard_simulator import engine as simulated
+from steelyard_simulator.model import Balancing, Case, Draw, OpenClients, Server, Work
+from steelyard_simulator.pickers.lua_pickers import LuaPicker, LuaRuntime
+
+NAME = "simulate inference"
+SIZES, BALANCERS = (1, 2) * 32, 8
+EXCHANGE_S = 0.02
+ANSWER_COST = 4 * 343
+"""What an answer is taken for before it is there: four times the tokens of Mooncake's mean."""
+
+PRICED = Balancing(law=None, priced=True)
+CONTENDERS = {
+    "round robin": Balancing(law=None, picker="vnswrr"),
+    "least_conn": Balancing(law=None, picker="least_conn"),
+    "bounded hash": Balancing(law=None, picker="bounded_hash"),
+    "**Steelyard, no keys**": PRICED,
+    "**Steelyard, prefix keys**": replace(PRICED, picker="bounded_hash"),
+}
+"""All by nginx's own Lua. Where costs are known, what is in flight is shared, and keys are remembered."""
+
+HEAD = ("", "TTFT p50, s", "TTFT p99, s", "good/s", "hits, %")
+
+
+def _balancers(balancing: Balancing, loop: simulated.Engine) -> Iterator[Any]:
+    """Make the load balancers' pickers; those that share what is in flight do from now on."""
+    exchange_s = EXCHANGE_S if balancing.priced else 0.0
+    case = Case(
+        servers=(Server(),) * len(SIZES), clients=OpenClients(rate_per_s=1.0), duration_s=1.0,
+        work=Work(cpu=Draw(mean_s=1.0)), balancing=balancing, balancers=BALANCERS, exchange_s=exchange_s,
+    )  # fmt: skip
+    runtime = LuaRuntime(case, 1)
+    for _ in range(BALANCERS):
+        picker = LuaPicker(case, runtime)
+        picker.update(SIZES)
+        if exchange_s:
+            loop.at(0.0, _exchange, (loop, picker))
+        yield picker
+
+
+def _exchange(now_s: float, of: tuple[simulated.Engine, LuaPicker]) -> None:
+    loop, picker = of
+    picker.exchange(now_s)
+    loop.at(now_s + EXCHANGE_S, _exchange, of)
+
+
+def figures(name: str, arrivals: list[Arrival]) -> list[str]:
+    """Run a contender; return its row: of what came in the last two thirds, but for the last five seconds."""
+    balancing, random, loop = CONTENDERS[name], Random(1), simulated.Engine()
+    pickers, end_s = list(_balancers(balancing, loop)), arrivals[-1].at_s
+    engines, busy = [Engine(size=size) for size in SIZES], [False] * len(SIZES)
+    sent, waited_s = dict[Sequence, tuple[Any, float]](), dict[Sequence, float]()
+
+    def step(now_s: float, engine: int) -> None:
+        took_s, got = engines[engine].step()
+        busy[engine] = took_s > 0
+        if took_s:
+            loop.at(now_s + took_s, tokens, (engine, got))
+
+    def tokens(now_s: float, of: tuple[int, list[Sequence]]) -> None:
+        engine, got = of
+        for one in got:
+            picker, at_s = sent[one]
+            first_s = at_s + waited_s.setdefault(one, now_s - at_s)
+            if one.ended:
+                picker.answered(engine, at_s, now_s, True, first_s)
+        step(now_s, engine)
+
+    def arrive(now_s: float, one: Arrival) -> None:
+        picker, keys = random.choice(pickers), one.block_ids[: one.input_tokens // BLOCK_TOKENS]
+        cost = one.input_tokens + ANSWER_COST if balancing.priced else None
+        engine = picker.pick(now_s, cost, str(one.prefix))
+        sequence = Sequence(keys=keys, input_tokens=one.input_tokens, output_tokens=one.output_tokens)
+        engines[engine].add(sequence)
+        sent[sequence] = picker, now_s
+        if not busy[engine]:
+            step(now_s, engine)
+
+    for one in arrivals:
+        loop.at(one.at_s, arrive, one)
+    begin_s, last_s = end_s / 3, end_s - GOOD_TTFT_S
+    loop.run(begin_s)
+    before = _totals(engines)
+    loop.run(end_s)
+    cached, prompts = _totals(engines) - before
+    # Who has no token yet has waited so long at least.
+    ttft = [waited_s.get(one, end_s - at_s) for one, (_, at_s) in sent.items() if begin_s <= at_s < last_s]
+    p50, p99 = np.percentile(ttft, (50, 99))
+    good = sum(each <= GOOD_TTFT_S for each in ttft) / (last_s - begin_s)
+    return [name, f"{p50:.2f}", f"{p99:.2f}", f"{good:.1f}", f"{100 * cached / prompts:.1f}"]
+
+
+def _totals(engines: list[Engine]) -> Any:  # noqa: ANN401 - an array
+    return np.sum([[one.totals["cached_tokens"], one.totals["prompt_tokens"]] for one in engines], axis=0)
+
+
+def add_parser(subparsers: flags.Subparsers) -> None:
+    """Add the subcommand."""
+    told = "64 inference engines behind 8 load balancers: first tokens, cache hits"
+    parser = subparsers.add_parser("inference", help=told, description=told)
+    parser.add_argument("--quick", action="store_true", help="one load, for a minute of the engines'")
+    parser.add_argument("--trace", type=Path, metavar="FILE", help="what is asked (generated)")
+    flags.add_output(parser, "bench-results/inference")
+    parser.set_defaults(run=lambda options: exit_status(NAME, partial(run, options)))
+
+
+def run(options: argparse.Namespace) -> None:
+    """Simulate. Raises OSError, ValueError (a page or a trace is not as it must be)."""
+    check_page(options.page, NAME)
+    trace, lines = options.trace, list[list[str]]()
+    arrivals = read(trace.read_text("utf-8").splitlines()) if trace else generated(Random(1), 12_031)
+    for load in (0.8,) if options.quick else (0.7, 0.9):
+        asked = loaded(arrivals, load=load, size=sum(SIZES), seconds=60 if options.quick else 220)
+        rate = len(asked) / asked[-1].at_s
+        lines.append([f"load {load:.0%}: {rate:.1f} requests/s", *[""] * (len(HEAD) - 1)])
+        with ProcessPoolExecutor() as pool:
+            lines += pool.map(partial(figures, arrivals=asked), CONTENDERS)
+    words = [NAME, *flags.given(options, {}, ("quick",)), *(["--trace", trace.name] if trace else [])]
+    text = document(f"`steelyard-loadtest {' '.join(words)}`", markdown(text_columns(HEAD, lines)))
+    made = Page(text=lambda _: text, plots={})
+    print("\n".join(map(str, write_page(made, options.out))), file=sys.stderr)
+    fill_page(made, options.page, NAME)
