@@ -140,8 +140,8 @@ def run(options: argparse.Namespace) -> None:
         lines.append([f"load {load:.0%}: {rate:.1f} requests/s", *[""] * (len(HEAD) - 1)])
         with ProcessPoolExecutor() as pool:
             lines += pool.map(partial(figures, arrivals=asked), CONTENDERS)
-    words = [NAME, *flags.given(options, {}, ("quick",)), *(["--trace", trace.name] if trace else [])]
-    text = document(f"`steelyard-loadtest {' '.join(words)}`", markdown(text_columns(HEAD, lines)))
+    command = " ".join(["steelyard-loadtest", NAME, *flags.given(options, {}, ("quick", "trace"))])
+    text = document(f"`{command}`", markdown(text_columns(HEAD, lines)))
     made = Page(text=lambda _: text, plots={})
     print("\n".join(map(str, write_page(made, options.out))), file=sys.stderr)
     fill_page(made, options.page, NAME)

@@ -265,9 +265,8 @@ function _M:close(key)
     end
     entry.n, entry.from, entry.why, entry.ended_as, entry.upstream = 0, 1, nil, nil, nil
     entry.reserved, entry.reserved_of, entry.waited = nil, nil, nil
-    entry.full, entry.stuck_after, entry.explained = nil, nil, nil
+    entry.full, entry.stuck_after, entry.explained, entry.event_ms = nil, nil, nil, nil
     entry.weight, entry.cost, entry.priced_for, entry.client, entry.context = nil, nil, nil, nil, nil
-    entry.event_ms = nil
     entry.watched, self.witnesses[entry] = nil, nil
     self.spare[#self.spare + 1] = entry
 end

@@ -107,21 +107,14 @@ local function hash_variable(name, key)
 end
 
 
---- Whether each server has a max_conns of its own: one without has room for ever.
-local function are_limited(servers)
-    for i = 1, #servers do
-        if not servers[i].max_conns then
-            return false
-        end
-    end
-    return #servers > 0
-end
-
-
 --- How many requests may wait in each worker, and for how long, where all servers are at max_conns; or nil.
-local function queue(name, given, is_limited)
+local function queue(name, given, max_conns, servers)
     if given == nil then
         return nil
+    end
+    local is_limited = max_conns or #servers > 0
+    for i = 1, #servers do
+        is_limited = max_conns or is_limited and servers[i].max_conns -- one without has room for ever
     end
     local numbers = validate.table_of_numbers(given, QUEUE, name, "must be a table",
                                               "write it as queue = { size = 100, timeout_s = 1 }")
@@ -215,7 +208,7 @@ function _M.check(where, given)
     settings.retry_budget = retry_budget.of_options(where .. "retry_budget", given.retry_budget)
     settings.idempotent_methods = retries.methods_of_options(where .. "idempotent_methods", given.idempotent_methods)
     settings.max_conns = max_conns
-    settings.queue = queue(where .. "queue", given.queue, max_conns or are_limited(settings.bootstrap))
+    settings.queue = queue(where .. "queue", given.queue, max_conns, settings.bootstrap)
     -- Who found all servers full may come again when those who may wait now have had their turn.
     settings.retry_after_s = math.ceil(settings.queue and settings.queue.timeout_s or 1)
     settings.eject = eject(where .. "eject", given.eject)

@@ -141,7 +141,6 @@ end
 
 --- Note what a server says of how busy it is, where servers say so or it is time to look. Picks go by what it says
 -- that it has in flight; that was true when its header came.
--- @param at the time
 -- @param header_at when the header came, where that is known better than by nginx's variables
 local function note_busy(var, entry, peer, live, at, header_at)
     local looks, load, header = math.abs(at - live.looked_at) >= LOOK_S, nil, nil
@@ -177,8 +176,7 @@ function _M.begun()
 end
 
 
---- body_filter_by_lua, at the first event of a stream: until then the server worked for it, or had it wait. Its header
--- may have come at once, and says nothing.
+--- body_filter_by_lua, at the first event of a stream, whose header may have come at once and says nothing.
 -- @param header_at the time of begun()
 function _M.first_event(header_at)
     local entry = open_entry()
