@@ -23,6 +23,8 @@ from steelyard_simulator.studies.evidence_clusters import (
     OURS,
     OURS_BLIND,
     REFERENCE,
+    SHARED,
+    SHARED_MORE,
     TRUE_ALONE,
     EvidenceTrial,
     clusters,
@@ -112,6 +114,13 @@ def test_load_is_of_the_least_that_the_servers_can_do(name: str) -> None:
     assert clients.changes[-1] == (end_s, 0.0)
 
 
+def test_every_cluster_stands_behind_4_and_16_load_balancers_that_share_too() -> None:
+    shared, more = (EvidenceTrial(cluster="two", algorithm=name).case() for name in (SHARED, SHARED_MORE))
+    assert (shared.balancers, shared.exchange_s, more.exchange_s) == (16, 0.007, 0.004)
+    alone = EvidenceTrial(cluster="two", algorithm=DEFAULT).case()
+    assert replace(shared, balancers=1, exchange_s=0.0) == alone
+
+
 def result(shares: Sequence[float], *, latency_ms: Sequence[float] = (1.0,), in_flight: int = 0) -> RunResult:
     """Return a run of two servers, the first with these shares at ticks of a second."""
     ticks = len(shares)
@@ -179,7 +188,7 @@ def made_up(p99_ms: dict[str, float], *, whole_s: float = 2.0, failed: float = 0
 
 
 def test_the_report_tells_ratios_and_which_targets_are_met() -> None:
-    ours = {DEFAULT: 8.0, ALONE: 50.0, TRUE_ALONE: 13.0}
+    ours = {DEFAULT: 8.0, ALONE: 50.0, TRUE_ALONE: 13.0, SHARED: 11.5}
     text = page(
         Evidence(runs=made_up({REFERENCE: 10.0, **ours})),
         "the command",
@@ -193,6 +202,8 @@ def test_the_report_tells_ratios_and_which_targets_are_met() -> None:
     assert f"({DEFAULT}): worst | 5 | 2.00 | met |" in text
     assert f"| neighbour-rest-needed: {DEFAULT} over {OURS_BLIND} | 1 | 0.40 | met |" in text
     assert f"| drift-30: {ALONE} over {CSWRR} | 1 | 2.50 | not met |" in text
+    assert f"| {SHARED}, over behind one: worst | 1.45 | 1.44 | met |" in text
+    assert f"| {SHARED_MORE}, over behind one: geometric mean | 1.15 | 2.50 | not met |" in text
     assert "](a.png)" in text
     assert "](b.png)" in text
     assert clusters()["two"].what in text

@@ -25,6 +25,18 @@ HOT_COLD, OUR_LEAST_CONN = "steelyard, hcl", "steelyard, least_conn"
 OURS_BLIND = "our least_conn, equal weights"
 TRUE_ALONE, TRUE_DEFAULT = "true weights, vnswrr", "true weights, vnswrr2"
 
+SHARED, SHARED_MORE = f"{DEFAULT} behind 16", f"{DEFAULT} behind 16, 5 % of a core"
+
+BEHIND: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        f"{DEFAULT} behind 4": {"balancers": 4, "exchange_s": 0.007},
+        SHARED: {"balancers": 16, "exchange_s": 0.007},
+        SHARED_MORE: {"balancers": 16, "exchange_s": 0.004},
+    }
+)
+"""Load balancers that tell each other what they have in flight, as often as 2 % of a core allow for a dozen
+servers, or 5 %: docs/decisions/0025-others-in-flight.md."""
+
 ALGORITHMS: Mapping[str, Balancing] = MappingProxyType(
     {
         REFERENCE: Balancing(law=None, picker="leastconn", true_weights=True),
@@ -41,6 +53,7 @@ ALGORITHMS: Mapping[str, Balancing] = MappingProxyType(
         TRUE_ALONE: Balancing(law=None, picker="vnswrr", true_weights=True),
         TRUE_DEFAULT: Balancing(law=None, picker="vnswrr2", true_weights=True),
         OURS_BLIND: Balancing(law=None, picker="least_conn"),
+        **dict.fromkeys(BEHIND, Balancing(picker="vnswrr2")),
     }
 )
 """By the name in the report. Without a law and without true weights, all servers weigh the same."""
@@ -84,7 +97,8 @@ class EvidenceTrial:
 
     def case(self) -> Case:
         """Return the simulation."""
-        return replace(clusters()[self.cluster].case, balancing=ALGORITHMS[self.algorithm])
+        behind, balancing = BEHIND.get(self.algorithm, {}), ALGORITHMS[self.algorithm]
+        return replace(clusters()[self.cluster].case, balancing=balancing, **behind)
 
 
 @cache

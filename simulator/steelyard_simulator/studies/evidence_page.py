@@ -30,6 +30,9 @@ FAIR, STEADY_TICKS = 0.8, 3
 BEST_TARGET, ALONE_TARGET, WHOLE_TARGET_S = (0.90, 1.05), (1.2, 2.0), (3.0, 5.0)
 """Geometric mean and worst of the ratios; median and worst of the recoveries."""
 
+BEHIND_TARGETS = {declared.SHARED: (1.25, 1.45), declared.SHARED_MORE: (1.15, 1.45)}
+"""The same of the ratios to one load balancer."""
+
 REST_NEEDED = "neighbour-rest-needed"
 
 CURVED = ("neighbour-leaves-10", "neighbour-leaves-30", REST_NEEDED)
@@ -169,6 +172,13 @@ def _targets(evidence: Evidence) -> list[list[str]]:
         for cluster, mine, its in beside
         if cluster in evidence.clusters
     ]
+    alone = [name for name in evidence.of(later=False) if declared.clusters()[name].case.balancers == 1]
+    for behind, (mean, worst) in BEHIND_TARGETS.items() if alone else ():
+        ratios = [evidence.ratio(cluster, behind, DEFAULT) for cluster in alone]
+        asked += [
+            (f"{behind}, over behind one: geometric mean", mean, geometric_mean(ratios), ratio),
+            (f"{behind}, over behind one: worst", worst, max(ratios), ratio),
+        ]
     return [
         [what, f"{bound:g}", told(value), "met" if value <= bound else "not met"]
         for what, bound, value, told in asked

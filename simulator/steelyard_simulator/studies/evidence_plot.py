@@ -28,7 +28,7 @@ def draw(file: Path, evidence: Evidence) -> None:
         scale="log",
         rules=[Rule(at=1.0, axis="x", color=INK)],
     )
-    names = [RowName(text=name, color=_color(name), bold=name in declared.OURS) for name in algorithms]
+    names = [RowName(text=name, color=_color(name), bold=_color(name) == ORANGE) for name in algorithms]
     plots.draw(file, [[panel]], size=(11, 1.4 + 0.36 * len(algorithms)), names=names)
 
 
@@ -40,7 +40,7 @@ def _row(evidence: Evidence, name: str) -> list[Mark]:
 
 
 def _color(name: str) -> str:
-    if name in declared.OURS:
+    if name in (*declared.OURS, *declared.BEHIND):
         return ORANGE
     return REFERENCE if name.startswith("true") else SKY if name == declared.OURS_BLIND else BLUE
 
