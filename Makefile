@@ -92,13 +92,14 @@ bench-dataplane:  ## CPU, rate and memory of a proxied request beside nginx, HAP
 	@scripts/setup --with-bench
 	@$(BIN)/steelyard-loadtest dataplane $(BENCH)
 
-sim:  ## the simulator's quick studies: ns-3, scale, stability, evidence, autoscale, zones (9 min)
+sim:  ## the simulator's quick studies: ns-3, scale, stability, evidence, autoscale, Prequal, zones (10 min)
 	@scripts/setup --with-simulator
 	@$(BIN)/steelyard-loadtest simulate ns3 --out sim-results/ns3
 	@$(BIN)/steelyard-loadtest simulate scale --quick --out sim-results/scale
 	@$(BIN)/steelyard-loadtest simulate stability --quick --out sim-results/stability
 	@$(BIN)/steelyard-loadtest simulate evidence --quick --out sim-results/evidence
 	@$(BIN)/steelyard-loadtest simulate autoscale --quick --out sim-results/autoscale
+	@$(BIN)/steelyard-loadtest simulate prequal --quick --out sim-results/prequal
 	@$(BIN)/steelyard-loadtest simulate zones --quick --out sim-results/zones
 
 report:  ## the load lab's quick set: every algorithm in seven scenarios, written to docs/benchmarks.md (20 min)

@@ -19,6 +19,7 @@ from steelyard_simulator.studies import (
     evidence_page,
     inference_study,
     ns3_study,
+    prequal_study,
     scale_study,
     stability_study,
     zones_study,
@@ -188,6 +189,15 @@ STUDIES = (
         page=autoscale_study.page,
         seeds=2,
         quick=("one seed: minutes", 1),
+    ),
+    Study(
+        name="prequal",
+        help="Prequal's figures 6 and 7 again, with ours: 100 load balancers and a verdict on each claim",
+        trials=prequal_study.trials,
+        figures_of=prequal_study.figures_of,
+        page=prequal_study.page,
+        seeds=3,
+        quick=("one seed, fewer loads of figure 6: minutes", 1),
     ),
     Study(
         name="zones",

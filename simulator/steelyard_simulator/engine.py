@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from math import exp, inf, log
 from random import Random
+from statistics import NormalDist
 from typing import Any
 
 from steelyard_simulator.model import Draw
@@ -77,6 +78,10 @@ def sampler(draw: Draw, random: Random) -> Callable[[], float]:
     uniform = random.random
     if draw.shape == "exponential":
         return lambda: -mean_s * log(1.0 - uniform())
+    if draw.shape == "normal":
+        # Of max(0, m + m cv Z) the mean is m (Phi(1/cv) + cv phi(1/cv)).
+        whole = NormalDist().cdf(1 / draw.cv) + draw.cv * NormalDist().pdf(1 / draw.cv)
+        return lambda: max(0.0, random.gauss(mean_s / whole, mean_s / whole * draw.cv))
     # ln X is normal with variance ln(1 + cv^2); the mean of X is then exp(mu + variance / 2).
     variance = log(1.0 + draw.cv**2)
     mu, sigma, normal = log(mean_s) - variance / 2, variance**0.5, random.gauss

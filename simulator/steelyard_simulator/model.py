@@ -14,14 +14,17 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-Shape = Literal["constant", "exponential", "lognormal"]
+Shape = Literal["constant", "exponential", "lognormal", "normal"]
 ScaledBy = Literal["headroom", "cpu"]
 Zoned = Literal["steelyard", "envoy", "load-aware"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draw:
-    """A random duration in seconds; `cv` is its standard deviation over its mean, for lognormal only."""
+    """A random duration in seconds; `cv` is its standard deviation over its mean, for (log)normal only.
+
+    A normal one is 0 where it would be less; `cv` is that of before.
+    """
 
     mean_s: float = 0.0
     shape: Shape = "exponential"

@@ -142,8 +142,8 @@ def test_a_picker_s_clock_is_nginx_s_so_the_first_latency_that_is_confirmed_coun
     assert chosen[4] == 2
 
 
-# Prequal has no weights; to least time an idle server of eight times the weight is always the better one.
-@pytest.mark.parametrize("name", sorted({*pickers.NAMES} - {pickers.PREQUAL, "leasttime"}))
+# Who probes has no weights; to least time an idle server of eight times the weight is always the better one.
+@pytest.mark.parametrize("name", sorted({*pickers.NAMES} - {*pickers.PROBING, "leasttime"}))
 def test_new_weights_are_taken_up(name: str) -> None:
     picker = made(name, [1, 1, 1])
     before = Counter(idle_picks(picker, 300))

@@ -8,20 +8,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from steelyard_simulator import pickers
-from steelyard_simulator.model import Balancing, Case, OpenClients, Server, Work
+from steelyard_simulator.model import Balancing, Case, Draw, OpenClients, Server, Work
 from steelyard_simulator.pickers.prequal import (
     AGE_S,
     ANSWERS,
+    C3,
+    POLL_S,
     POOL,
     PROBES,
     Answer,
+    Linear,
     Prequal,
     ProbedServers,
-    best,
+    Yarp,
+    hot_cold,
     quantile,
     reuse_budget,
-    worst,
 )
+from steelyard_simulator.run import run
+
+
+def best(pool: list[Answer], hot_from: float) -> Answer:
+    return min(pool, key=lambda answer: hot_cold(answer, hot_from))
+
+
+def worst(pool: list[Answer], hot_from: float) -> Answer:
+    return max(pool, key=lambda answer: hot_cold(answer, hot_from))
 
 
 def answers(*rif_and_ms: tuple[int, float]) -> list[Answer]:
@@ -189,7 +201,7 @@ def test_a_pool_keeps_its_bounds_and_no_request_is_lost(
 def test_load_balancers_see_each_other_s_requests() -> None:
     case = Case(
         servers=(Server(), Server()), clients=OpenClients(rate_per_s=1), work=Work(), duration_s=1,
-        balancing=Balancing(picker=pickers.PREQUAL),
+        balancing=Balancing(picker="prequal"),
     )  # fmt: skip
     make = pickers.maker(case, 1)
     one, other = make(0), make(1)
@@ -199,3 +211,47 @@ def test_load_balancers_see_each_other_s_requests() -> None:
         counts[other.pick(number / 1000 + 0.0005)] += 1
     # Blind to each other they would be apart by some sqrt(200).
     assert abs(counts[0] - counts[1]) <= 8
+
+
+def test_linear_weighs_a_request_in_flight_as_75_ms() -> None:
+    linear = Linear(Random(1), ProbedServers(4))
+    pool = answers((0, 160), (2, 5), (1, 80))
+    assert min(pool, key=lambda answer: linear.rank(answer, 0)).server == 1
+    assert max(pool, key=lambda answer: linear.rank(answer, 0)).server == 0
+
+
+def test_c3_takes_all_load_balancers_to_have_as_many_there_as_it_has_itself() -> None:
+    servers = ProbedServers(4)
+    c3, other = C3(Random(1), servers), C3(Random(2), servers)
+    for one in (c3, other):
+        one.update([1] * 4)
+    first = c3.pick(0.0)
+    free = (first + 1) % 4
+    ranks = [c3.rank(Answer(server, 0.0, 1, 0.1), 0)[1] for server in (first, free)]
+    assert ranks == pytest.approx([0.1 * 4**3, 0.1 * 2**3])  # 1 + 2 own + 1 in flight, and 1 + 1
+    assert other.rank(Answer(first, 0.0, 1, 0.1), 0)[1] == pytest.approx(0.1 * 2**3)
+    c3.answered(first, 0.0, 0.1, True)
+    assert c3.rank(Answer(first, 0.0, 1, 0.1), 0)[1] == pytest.approx(0.1 * 2**3)
+    assert sum(servers.in_flight) == 0
+
+
+def test_yarp_goes_by_what_it_polled() -> None:
+    servers = ProbedServers(2)
+    yarp = Yarp(Random(1), servers)
+    yarp.update([1, 1])
+    servers.in_flight[0] = 9
+    assert yarp.pick(POLL_S) == 1
+    servers.in_flight[1] = 99
+    assert yarp.pick(1.4 * POLL_S) == 1  # not polled anew
+    assert yarp.pick(2 * POLL_S) == 0
+
+
+@pytest.mark.parametrize("picker", ["linear", "c3", "yarp"])
+def test_the_paper_s_other_rules_run(picker: str) -> None:
+    case = Case(
+        servers=(Server(),) * 5, clients=OpenClients(rate_per_s=30.0), work=Work(cpu=Draw(mean_s=0.1)),
+        duration_s=20.0, balancing=Balancing(law=None, picker=picker), balancers=3,
+    )  # fmt: skip
+    result = run(case, 1)
+    assert result.arrived == result.served + result.in_flight
+    assert min(result.requests_per_server) > 0.1 * result.arrived

@@ -9,7 +9,7 @@ from steelyard_simulator.model import Case
 from steelyard_simulator.pickers import comparison_pickers as compared
 from steelyard_simulator.pickers import lua_pickers, prequal
 
-__all__ = ["NAMES", "OURS", "Picker", "maker"]
+__all__ = ["NAMES", "OURS", "PROBING", "Picker", "maker"]
 
 
 class Picker(Protocol):
@@ -37,10 +37,10 @@ _PEERS: dict[str, Callable[[int, Random], Picker]] = {
 OURS: tuple[str, ...] = lua_pickers.NAMES
 """The product's pickers."""
 
-PREQUAL = "prequal"
+PROBING = {"prequal": prequal.Prequal, "linear": prequal.Linear, "c3": prequal.C3, "yarp": prequal.Yarp}
 """Whose load balancers ask the same servers."""
 
-NAMES: tuple[str, ...] = (*OURS, *_PEERS, PREQUAL)
+NAMES: tuple[str, ...] = (*OURS, *_PEERS, *PROBING)
 
 
 def maker(case: Case, seed: int) -> Callable[[int], Picker]:
@@ -52,9 +52,9 @@ def maker(case: Case, seed: int) -> Callable[[int], Picker]:
     if name in OURS:
         runtime = lua_pickers.LuaRuntime(case, stream(seed, "lua").getrandbits(53))
         return lambda _index: lua_pickers.LuaPicker(case, runtime)
-    if name == PREQUAL:
+    if name in PROBING:
         probed = prequal.ProbedServers(servers)
-        return lambda index: prequal.Prequal(stream(seed, f"picker {index}"), probed)
+        return lambda index: PROBING[name](stream(seed, f"picker {index}"), probed)
     if name not in _PEERS:
         raise ValueError(f"there is no picker {name!r} in the model; choose one of: {', '.join(NAMES)}")
     return lambda index: _PEERS[name](servers, stream(seed, f"picker {index}"))

@@ -21,7 +21,7 @@ Simplified: a probe takes no time, as the network takes none in the model; the c
 """
 
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import ceil, inf
 from random import Random
@@ -40,6 +40,7 @@ class ProbedServers:
     """What the servers of one run know of themselves, for the probes of all load balancers."""
 
     def __init__(self, servers: int) -> None:
+        self.balancers = 0
         self.in_flight = [0] * servers
         self._arrived: dict[tuple[int, float], int] = {}
         self._latencies: list[dict[int, deque[tuple[float, float]]]] = [{} for _ in range(servers)]
@@ -81,17 +82,8 @@ class Answer:
     uses: float = inf
 
 
-def best(pool: Iterable[Answer], hot_from: float) -> Answer:
-    """Return the cold answer of the least latency, or the one of the least RIF where all are hot."""
-    return min(pool, key=lambda answer: _rank(answer, hot_from))
-
-
-def worst(pool: Iterable[Answer], hot_from: float) -> Answer:
-    """Return the hot answer of the most RIF, or the one of the most latency where all are cold."""
-    return max(pool, key=lambda answer: _rank(answer, hot_from))
-
-
-def _rank(answer: Answer, hot_from: float) -> tuple[bool, float, float]:
+def hot_cold(answer: Answer, hot_from: float) -> tuple[bool, float, float]:
+    """Rank answers: the cold ones by latency, then the hot ones by RIF."""
     hot = answer.rif >= hot_from
     return (True, answer.rif, answer.latency_s) if hot else (False, answer.latency_s, answer.rif)
 
@@ -108,12 +100,13 @@ def quantile(values: Collection[int], part: float) -> float:
 
 
 class Prequal:
-    """One load balancer's pool."""
+    """One load balancer's pool. rank: what it picks by is the least, what it removes is the most."""
 
-    __slots__ = ("_budget", "_oldest_next", "_pool", "_present", "_random", "_rifs", "_servers")
+    rank = staticmethod(hot_cold)
 
     def __init__(self, random: Random, servers: ProbedServers) -> None:
         self._random, self._servers = random, servers
+        servers.balancers += 1
         self._budget = reuse_budget(len(servers.in_flight))
         self._present: Sequence[int] = range(len(servers.in_flight))
         # By server, in the order of their age.
@@ -133,7 +126,7 @@ class Prequal:
         if len(pool) < 2:
             server = self._random.choice(self._present)
         else:
-            used = best(pool.values(), hot_from)
+            used = min(pool.values(), key=lambda answer: self.rank(answer, hot_from))
             server = used.server
             used.rif += 1
             used.uses -= 1
@@ -147,8 +140,11 @@ class Prequal:
     def _remove(self, hot_from: float) -> None:
         pool = self._pool
         for _ in range(min(REMOVED, len(pool))):
-            oldest = next(iter(pool.values()))
-            del pool[(oldest if self._oldest_next else worst(pool.values(), hot_from)).server]
+            oldest, worst = (
+                next(iter(pool.values())),
+                max(pool.values(), key=lambda a: self.rank(a, hot_from)),
+            )
+            del pool[(oldest if self._oldest_next else worst).server]
             self._oldest_next = not self._oldest_next
 
     def _probe(self, now_s: float) -> None:
@@ -164,3 +160,56 @@ class Prequal:
 
     def answered(self, server: int, sent_s: float, now_s: float, ok: bool) -> None:
         self._servers.leave(server, sent_s, now_s, ok)
+
+
+# Section 5.2 weighs latency and RIF alike, one RIF being a query's median time of 75 ms.
+RIF_S = 0.075
+
+# How often a load balancer polls all servers.
+POLL_S = 0.5
+
+
+class Linear(Prequal):
+    """Prequal's pool, by the sum of latency and RIF."""
+
+    def rank(self, answer: Answer, _hot_from: float) -> tuple[bool, float, float]:
+        return (False, answer.latency_s + RIF_S * answer.rif, 0.0)
+
+
+class C3(Prequal):
+    """Prequal's pool, by C3's score (Suresh et al., NSDI 2015) with the latency for both of its times: L q^3.
+
+    q = 1 + n own + RIF: of n load balancers each stands for all where it has requests in flight.
+    """
+
+    def __init__(self, random: Random, servers: ProbedServers) -> None:
+        super().__init__(random, servers)
+        self._own = [0] * len(servers.in_flight)
+
+    def rank(self, answer: Answer, _hot_from: float) -> tuple[bool, float, float]:
+        waiting = 1 + self._servers.balancers * self._own[answer.server] + answer.rif
+        return (False, answer.latency_s * waiting**3, 0.0)
+
+    def pick(self, now_s: float) -> int:
+        server = super().pick(now_s)
+        self._own[server] += 1
+        return server
+
+    def answered(self, server: int, sent_s: float, now_s: float, ok: bool) -> None:
+        self._own[server] -= 1
+        super().answered(server, sent_s, now_s, ok)
+
+
+class Yarp(Prequal):
+    """The less RIF of two random servers, as they were polled."""
+
+    def __init__(self, random: Random, servers: ProbedServers) -> None:
+        super().__init__(random, servers)
+        self._polled, self._poll_at_s = list(servers.in_flight), random.random() * POLL_S
+
+    def pick(self, now_s: float) -> int:
+        if now_s >= self._poll_at_s:
+            self._polled, self._poll_at_s = self._servers.in_flight.copy(), now_s + POLL_S
+        server = min(self._random.sample(self._present, 2), key=self._polled.__getitem__)
+        self._servers.arrive(server, now_s)
+        return server

@@ -18,7 +18,7 @@ from steelyard_loadtest.reporting.statistics import Interval
 from steelyard_loadtest.reporting.wording import counted, plus_minus
 
 from steelyard_simulator.model import Balancing, Case, Draw, PeriodicClients, RunResult, Server, Work
-from steelyard_simulator.pickers import OURS, PREQUAL
+from steelyard_simulator.pickers import OURS
 from steelyard_simulator.studies.measures import Figures, Runs, averaged
 
 COLUMNS = {
@@ -38,7 +38,7 @@ CLIENTS, REQUESTS, INTERVAL_S, STAGGER_S, DURATION_S = 10, 100, 0.1, 0.001, 15.0
 FAST_S, SLOW_S, FAST_SERVERS = 0.005, 0.050, 9
 
 ALGORITHMS: tuple[Balancing, ...] = (
-    *(Balancing(law=None, picker=picker) for picker in (*PUBLISHED, PREQUAL) if picker not in HASHED),
+    *(Balancing(law=None, picker=picker) for picker in (*PUBLISHED, "prequal") if picker not in HASHED),
     *(Balancing(law=law, picker=picker) for law in ("steelyard", "static") for picker in OURS),
     *(Balancing(law=law, picker=picker) for law in ("cswrr", "paper") for picker in ("vnswrr", "vnswrr2")),
 )

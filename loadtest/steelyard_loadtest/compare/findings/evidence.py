@@ -20,6 +20,7 @@ METRICS = {
     "p50_ms": "median latency",
     "p90_ms": "P90",
     "p99_ms": "P99",
+    "p999_ms": "P99.9",
     "p99_over_p50": "P99 over the median",
     "max_ms": "maximum latency",
     "concurrency": "actual concurrency",
