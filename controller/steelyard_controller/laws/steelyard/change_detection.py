@@ -113,13 +113,7 @@ def detect_change(
 
 
 def contradiction(
-    inputs: Inputs,
-    own: OwnLoad,
-    recent: Floats,
-    freed: Bools,
-    tick: Ints,
-    fade: Floats,
-    duration_s: Floats,
+    inputs: Inputs, own: OwnLoad, recent: Floats, freed: Bools, tick: Ints, fade: Floats, duration_s: Floats
 ) -> tuple[Floats, Ints]:
     """Return the largest z over the last 1, 2, 4 and 8 windows, k, and how many of them to begin anew from.
 

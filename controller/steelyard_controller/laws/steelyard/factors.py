@@ -1,12 +1,12 @@
 """What a capacity is multiplied with, and the bounds of the product (steps 8 to 12). Pure."""
 
 from dataclasses import dataclass
-from math import log
+from math import exp, log
 
 import numpy as np
 
 from steelyard_controller.laws.small_arrays import anybody, clip, known_or_zero, median_of_others, summed
-from steelyard_controller.laws.snapshot import Bools, Floats
+from steelyard_controller.laws.snapshot import SMALLEST_FIGURE, Bools, Floats
 from steelyard_controller.laws.steelyard.capacity_estimate import Estimate
 from steelyard_controller.laws.steelyard.in_flight import DURATIONS, InFlight
 from steelyard_controller.laws.steelyard.inputs import Inputs
@@ -23,6 +23,8 @@ BUSY_SMOOTHING_PER_S = 0.2
 SLOW_PRIOR = 10.0  # requests: a single slow one, a hundred times the median, takes 3 %; thirty tell
 FAILURE_PRIOR = 5.0  # five requests' worth of "fine" before a ratio of failures means much
 FAILURE_POWER = 3.0  # half the requests failing is an eighth of the weight
+# So full slow start makes the others, and no fuller; and over so long is averaged what comes.
+SLOW_START_LOAD, ARRIVING_S = 0.9, 1.0
 # A peer that got none of so many requests that were due to it is not there, whoever saw it: by chance it is
 # once in 500 million times.
 MISSED_REQUESTS = 20.0
@@ -55,11 +57,12 @@ class Failures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowStart:
-    """Slow start (step 11), k: how warm a peer is, in seconds, and whether it is not there."""
+    """Slow start (step 11), k: how warm a peer is, in seconds, and whether it is not there; m x 1: r."""
 
     away: Bools
     seen_s: Floats
     factor: Floats
+    arriving: Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,15 +128,19 @@ def weigh_failures(inputs: Inputs, traffic: Traffic) -> Failures:
     return Failures(factor=np.fmin(1.0, success / typical) ** FAILURE_POWER)
 
 
-def weigh_slow_start(inputs: Inputs, busyness: Busyness, in_flight: InFlight) -> SlowStart:
+def weigh_slow_start(
+    inputs: Inputs, busyness: Busyness, traffic: Traffic, in_flight: InFlight, able: Floats
+) -> SlowStart:
     """Hold a peer that has just come, or was away (step 11).
 
         join = clip((seen/ramp)^(1/aggression), join_min, 1)        Envoy's form
+        join += (1 - join) clip((r/0.9 - sum c join)/sum c (1 - join), 0, 1)        over peers that are there
+        r    = EWMA over 1 s of the requests/s that come;  c: `able`
         seen   + T while the peer is there, at most ramp and up;  - T, at least 0, while it is not;  0 out of
                service                                            up: for how long the server has been up
 
     It is not there where it has got none of 20 requests that its weight would have given it, and of those of
-    2 d; or has neither samples nor requests while others have.
+    2 d; or has neither samples nor requests while others have. What the others cannot carry nobody is spared.
     """
     snapshots, previous, parameters = inputs.snapshots, inputs.previous, inputs.parameters
     tick_s = snapshots.tick_s
@@ -143,10 +150,21 @@ def weigh_slow_start(inputs: Inputs, busyness: Busyness, in_flight: InFlight) ->
     warmer_s = np.where(away, -tick_s, np.where(present, tick_s, 0.0))
     seen_s = np.fmin(clip(previous["seen_s"] + warmer_s, 0.0, parameters.ramp), snapshots.up_s)
     seen_s = np.where(snapshots.eligible, seen_s, 0.0)
-    if parameters.ramp <= 0:
-        return SlowStart(away=away, seen_s=seen_s, factor=np.ones(seen_s.shape))
-    passed: Floats = clip(seen_s / parameters.ramp, 0.0, 1.0) ** (1.0 / parameters.aggression)
-    return SlowStart(away=away, seen_s=seen_s, factor=clip(passed, parameters.join_min, 1.0))
+    arriving = inputs.previous_scalars["arriving"]
+    now = np.maximum(summed(traffic.expected), 0.0) / tick_s
+    averaged = arriving + (1.0 - exp(-tick_s / ARRIVING_S)) * (now - arriving)
+    arriving = np.where(traffic.reportless_ticks == 0, averaged, arriving)
+    factor = np.ones(seen_s.shape)
+    if parameters.ramp > 0:
+        passed: Floats = clip(seen_s / parameters.ramp, 0.0, 1.0) ** (1.0 / parameters.aggression)
+        factor = clip(passed, parameters.join_min, 1.0)
+    if (factor < 1.0).any():
+        there = snapshots.eligible & ~away
+        missing = arriving / SLOW_START_LOAD - summed(able * factor, there)
+        spared = np.maximum(summed(able * (1.0 - factor), there), SMALLEST_FIGURE)
+        needed = clip(missing / spared, 0.0, 1.0)
+        factor = np.where(there, factor + needed * (1.0 - factor), factor)
+    return SlowStart(away=away, seen_s=seen_s, factor=factor, arriving=arriving)
 
 
 def bound_weights(inputs: Inputs, weight: Floats) -> BoundedWeights:

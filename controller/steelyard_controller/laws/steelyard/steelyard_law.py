@@ -69,7 +69,7 @@ class Steelyard(Law):
         # 10. Failures
         failures = weigh_failures(inputs, traffic)
         # 11. Slow start
-        slow_start = weigh_slow_start(inputs, busyness, in_flight)
+        slow_start = weigh_slow_start(inputs, busyness, traffic, in_flight, estimate.capacity)
         # 12. Bounds
         weight = estimate.capacity * backlog.factor * slowness.factor * failures.factor * slow_start.factor
         bounded = bound_weights(inputs, weight)

@@ -119,6 +119,7 @@ SCHEMA = Schema(
         # Before the first report: as if the last one were long ago.
         "reportless_ticks": Scalar(initial=99.0),
         "mean_cost": Scalar(added=True),
+        "arriving": Scalar(added=True),
     },
     parts="W",
 )

@@ -120,6 +120,7 @@ class Workings:
             "in_flight_at_half": evidence.in_flight_at_half,
             "reportless_ticks": self.traffic.reportless_ticks,
             "mean_cost": self.traffic.mean_cost,
+            "arriving": self.slow_start.arriving,
             **{
                 f"W_{name}": indicator_weights[:, i : i + 1]
                 for i, name in enumerate(inputs.snapshots.indicators)
