@@ -33,7 +33,7 @@ def test_panels_and_rows_are_drawn_into_a_png_of_256_colours(tmp_path: Path) -> 
         x_label="ms",
         rules=[Rule(at=1, axis="x", dash="-")],
     )
-    names = [RowName(text="servers", heading=True), RowName(text="one"), RowName(text="two", bold=True)]
+    names = [RowName(text="servers"), RowName(text="one"), RowName(text="two", bold=True)]
     draw(tmp_path / "rows.png", [[rows, rows]], size=(8, 3), names=names, sharey=True)
     for name in ("lines.png", "rows.png"):
         with Image.open(tmp_path / name) as picture:

@@ -92,12 +92,11 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowName:
-    """The name of a row; heading: a band that names the rows below."""
+    """The name of a row."""
 
     text: str
     color: str = INK
     bold: bool = False
-    heading: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,14 +196,11 @@ def _row_panel(axes: Axes, panel: RowPanel, names: Sequence[RowName], *, named: 
     axes.set_ylim(len(panel.rows) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
     axes.tick_params(axis="y", length=0)
-    for place, name in enumerate(names):
-        if name.heading:
-            axes.axhspan(place - 0.5, place + 0.5, color="#E9E9E9", zorder=0, linewidth=0)
     if named:
         axes.set_yticks(range(len(names)), [name.text for name in names])
         for label, name in zip(axes.get_yticklabels(), names, strict=True):
             label.set_color(name.color)
-            label.set_fontweight("bold" if name.bold or name.heading else "normal")
+            label.set_fontweight("bold" if name.bold else "normal")
 
 
 def _mark(axes: Axes, place: int, mark: Mark) -> None:
