@@ -101,6 +101,8 @@ class Balancer:
             front.wait()
             why = partial(http_ask.why_not_ok, HOST, port, self._scenario.path)
             wait_until(why, [front.process])
+        if self._control:
+            self._control.wait()  # or nginx's own methods are measured while it starts beside them
 
     def _scene(self, stack: contextlib.ExitStack, number: int) -> render.Scene:
         algorithm = self._algorithm
