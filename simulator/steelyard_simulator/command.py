@@ -105,18 +105,14 @@ def _run(name: str, study: Study, options: argparse.Namespace) -> None:
     fill_page(made, options.page, name)
 
 
-def _evidence_page(options: argparse.Namespace, runs: Runs, command: str) -> Page:
+def _evidence_page(_: argparse.Namespace, runs: Runs, command: str) -> Page:
     # Here, because matplotlib takes a second that --help need not wait.
     from steelyard_simulator.studies import evidence_plot
 
     evidence = evidence_page.Evidence(runs=runs)
-    curves = evidence_page.over_time(evidence.clusters, options.seed)
     return Page(
         text=lambda plots: evidence_page.page(evidence, command, plots),
-        plots={
-            "evidence": lambda file: evidence_plot.draw(file, evidence),
-            "evidence-curves": lambda file: evidence_plot.draw_curves(file, curves),
-        },
+        plots={"evidence": lambda file: evidence_plot.draw(file, evidence)},
     )
 
 

@@ -35,7 +35,7 @@ from steelyard_simulator.studies.evidence_page import (
     page,
     whole_at,
 )
-from steelyard_simulator.studies.evidence_plot import draw, draw_curves
+from steelyard_simulator.studies.evidence_plot import draw
 from steelyard_simulator.studies.measures import Figures, Runs, capacities, runs_csv
 
 CLUSTERS = list(clusters().values())
@@ -192,7 +192,7 @@ def test_the_report_tells_ratios_and_which_targets_are_met() -> None:
     text = page(
         Evidence(runs=made_up({REFERENCE: 10.0, **ours})),
         "the command",
-        {"evidence": "a.png", "evidence-curves": "b.png"},
+        {"evidence": "a.png"},
     )
     assert "`the command`, 2 seeds each" in text
     # The mean of the seeds' ratios, not the ratio of the means; 14.1 is the geometric mean of 10 and 20.
@@ -205,7 +205,6 @@ def test_the_report_tells_ratios_and_which_targets_are_met() -> None:
     assert f"| {SHARED}, over behind one: worst | 1.45 | 1.44 | met |" in text
     assert f"| {SHARED_MORE}, over behind one: geometric mean | 1.15 | 2.50 | not met |" in text
     assert "](a.png)" in text
-    assert "](b.png)" in text
     assert clusters()["two"].what in text
 
 
@@ -237,13 +236,9 @@ def test_every_run_is_a_line_of_the_csv() -> None:
     assert len(lines) == 1 + 3 * 2 * len(ALGORITHMS)
 
 
-def test_ratios_and_curves_are_drawn(tmp_path: Path) -> None:
-    one = result([0.4, 0.5, 0.5, 0.5])
-    evidence = Evidence(runs=made_up({REFERENCE: 10.0, DEFAULT: 9.0}))
-    draw(tmp_path / "ratios.png", evidence)
-    draw_curves(tmp_path / "curves.png", {"two": {CSWRR: one, DEFAULT: one}})
-    for name in ("ratios.png", "curves.png"):
-        assert matplotlib.image.imread(tmp_path / name).std() > 0.01
+def test_ratios_are_drawn(tmp_path: Path) -> None:
+    draw(tmp_path / "ratios.png", Evidence(runs=made_up({REFERENCE: 10.0, DEFAULT: 9.0})))
+    assert matplotlib.image.imread(tmp_path / "ratios.png").std() > 0.01
 
 
 def test_two_small_clusters_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -254,12 +249,10 @@ def test_two_small_clusters_from_end_to_end(tmp_path: Path, capsys: pytest.Captu
     assert command(arguments) == 0
     text = page.read_text()
     assert "`steelyard-loadtest simulate evidence --quick --only quiet,restart`, 1 seed each" in text
-    for name in (*ALGORITHMS, "quiet", "restart", "plots/evidence.png", "plots/evidence-curves.png"):
+    for name in (*ALGORITHMS, "quiet", "restart", "plots/evidence.png"):
         assert name in text
-    assert all((page.parent / "plots" / name).exists() for name in ("evidence.png", "evidence-curves.png"))
-    assert {path.name for path in out.iterdir()} == {
-        "evidence.md", "evidence.csv", "evidence.png", "evidence-curves.png",
-    }  # fmt: skip
+    assert (page.parent / "plots" / "evidence.png").exists()
+    assert {path.name for path in out.iterdir()} == {"evidence.md", "evidence.csv", "evidence.png"}
     assert len((out / "evidence.csv").read_text().splitlines()) == 1 + 2 * len(ALGORITHMS)
     assert "events/s" in capsys.readouterr().err
 

@@ -7,7 +7,7 @@ whole    seconds from when a server can do again all it could, to the first tick
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import geometric_mean, median
@@ -19,7 +19,6 @@ from steelyard_loadtest.reporting.wording import counted, milliseconds, number, 
 from steelyard_loadtest.templates import render_file
 
 from steelyard_simulator.model import Case, RunResult, Server, Work
-from steelyard_simulator.run import run
 from steelyard_simulator.simulated_server import able_at, speed_edges
 from steelyard_simulator.studies import evidence_clusters as declared
 from steelyard_simulator.studies.evidence_clusters import ALONE, DEFAULT, REFERENCE, EvidenceTrial
@@ -34,9 +33,6 @@ BEHIND_TARGETS = {declared.SHARED: (1.25, 1.45), declared.SHARED_MORE: (1.15, 1.
 """The same of the ratios to one load balancer."""
 
 REST_NEEDED = "neighbour-rest-needed"
-
-CURVED = ("neighbour-leaves-10", "neighbour-leaves-30", REST_NEEDED)
-LINES = (REFERENCE, declared.BLIND, declared.CSWRR, DEFAULT)
 
 
 def figures_of(case: Case, result: RunResult) -> Figures:
@@ -68,15 +64,6 @@ def whole_at(server: Server, work: Work) -> float | None:
     edges = speed_edges(server)
     able = [able_at(server, work, edge) for edge in edges]
     return edges[-1] if len(edges) > 1 and able[-1] == max(able) and not server.away else None
-
-
-def over_time(asked: Sequence[str], seed: int) -> dict[str, dict[str, RunResult]]:
-    """Run what is drawn over time: of the clusters those of `CURVED`, or else the first three."""
-    drawn = [name for name in CURVED if name in asked] or asked[: len(CURVED)]
-    return {
-        cluster: {name: run(EvidenceTrial(cluster=cluster, algorithm=name).case(), seed) for name in LINES}
-        for cluster in drawn
-    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
