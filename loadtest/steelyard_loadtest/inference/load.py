@@ -36,7 +36,8 @@ async def make(arrivals: Sequence[Arrival], port: int, began_s: float, compressi
 
 async def _send(one: Arrival, port: int, began_s: float, compression: float) -> Stream:
     due_s = began_s + one.at_s / compression
-    await asyncio.sleep(due_s - time.monotonic())
+    while (left_s := due_s - time.monotonic()) > 0:
+        await asyncio.sleep(left_s)  # of uvloop up to a millisecond less
     times, failure = [due_s, due_s], ""
     try:
         async with asyncio.timeout(TIMEOUT_S):
