@@ -119,7 +119,7 @@ bench-agent: setup-tests  ## CPU and memory of the agent by scope, beside its ta
 	@$(BIN)/python agent/benchmarks/bench_agent.py
 
 truth: setup-tests  ## the agent's figures beside work of a known size, in real cgroups and networks (1 min, root)
-	$(BIN)/python agent/benchmarks/truth.py --page docs/agent.md
+	$(BIN)/python -m agent.tests.truth --page docs/agent.md
 
 bench-cycle: setup-tests  ## CPU time of a tick with real Memcached and Redis, up to 10,000 servers (1 min)
 	@$(BIN)/python controller/benchmarks/bench_cycle.py --redis

@@ -53,7 +53,7 @@ def script(*arguments: str, prefix: Sequence[str] = ()) -> Iterator[Work]:
     command = [*prefix, sys.executable, __file__, *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         work = Work(process=process, report={})
-        assert process.stdout is not None  # noqa: S101 (it is a pipe)
+        assert process.stdout is not None
         try:
             if not process.stdout.readline():
                 raise RuntimeError(f"{' '.join(arguments)} did not start")

@@ -1,7 +1,7 @@
 """The comparisons: known work, and what the agent makes of it.
 
-I/O only. Each case is a call that returns a row; truth.py prints them and
-agent/tests/test_agent_truth.py asserts them.
+I/O only. Each case is a call that returns a row; `python -m agent.tests.truth` prints
+them and agent/tests/truth/test_agent_truth.py asserts them.
 """
 
 import os
@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
-from benchmarks import cgroups, known_work, networks, stress
-from benchmarks.truth_table import Row
 from steelyard_protocol import sample_reader, sample_record
 from steelyard_protocol.sample_record import SampleRecord
 from steelyard_protocol.wire import Refused
+
+from . import cgroups, known_work, networks, stress
+from .truth_table import Row
 
 # Thirty of the kernel's quota periods: stress-ng keeps its load to a point over that.
 CPU_INTERVAL_S = 3.0

@@ -7,8 +7,9 @@ else that is missing is a failure. CI runs as root.
 from pathlib import Path
 
 import pytest
-from benchmarks import cgroups, networks, stress, truth_cases, truth_table
-from benchmarks.truth_table import Row
+
+from . import cgroups, networks, stress, truth_cases, truth_table
+from .truth_table import Row
 
 pytestmark = [pytest.mark.integration, pytest.mark.alone]
 

@@ -1,4 +1,4 @@
-"""The agent's figures beside work of a known size: `python agent/benchmarks/truth.py`.
+"""The agent's figures beside work of a known size: `python -m agent.tests.truth`.
 
 Needs root, stress-ng and iproute2. What cannot be compared on this machine is
 named with the reason, and the rest is compared. `--page FILE` writes the table
@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks import cgroups, networks, stress, truth_cases, truth_table
-from benchmarks.truth_table import Row
 from steelyard_loadtest.reporting import markdown
+
+from . import cgroups, networks, stress, truth_cases, truth_table
+from .truth_table import Row
 
 Case = Callable[[], Row]
 
