@@ -4,12 +4,17 @@ import argparse
 import itertools
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
+from random import Random
 from typing import Any
 
+from steelyard_loadtest.inference.arrivals import generated, loaded, read
 from steelyard_loadtest.reporting import flags
 from steelyard_loadtest.reporting.exit_status import exit_status
+from steelyard_loadtest.reporting.markdown import document, markdown, text_columns
 from steelyard_loadtest.reporting.publish import Page, check_page, fill_page, write_page
 
 from steelyard_simulator.model import Case, RunResult
@@ -27,6 +32,8 @@ from steelyard_simulator.studies import (
 from steelyard_simulator.studies.evidence_clusters import ALGORITHMS, EvidenceTrial
 from steelyard_simulator.studies.measures import Figures, Runs, runs_csv
 from steelyard_simulator.studies.study import simulated
+
+INFERENCE = "simulate inference"
 
 MOST = 100_000
 """Seeds, servers, load balancers: ten times the servers that a table holds, so that one may look beyond."""
@@ -67,7 +74,7 @@ def add_parser(subparsers: flags.Subparsers) -> None:
         + ", ".join([*(each.name for each in STUDIES), "inference"]),
     )
     studies = parser.add_subparsers(required=True, metavar="STUDY")
-    inference_study.add_parser(studies)
+    _add_inference(studies)
     for study in STUDIES:
         _add_study(studies.add_parser(study.name, help=study.help, description=study.help), study)
 
@@ -103,6 +110,34 @@ def _run(name: str, study: Study, options: argparse.Namespace) -> None:
     written = write_page(made, options.out, name=study.name)
     print(f"{options.out}: {', '.join(file.name for file in written)}", file=sys.stderr)
     fill_page(made, options.page, name)
+
+
+def _add_inference(studies: flags.Subparsers) -> None:
+    told = "64 inference engines behind 8 load balancers: first tokens, cache hits"
+    parser = studies.add_parser("inference", help=told, description=told)
+    parser.add_argument("--quick", action="store_true", help="one load, for a minute of the engines'")
+    parser.add_argument("--trace", type=Path, metavar="FILE", help="what is asked (generated)")
+    flags.add_output(parser, "bench-results/inference")
+    parser.set_defaults(run=partial(exit_status, INFERENCE, _run_inference))
+
+
+def _run_inference(options: argparse.Namespace) -> None:
+    """Simulate. Raises OSError, ValueError (a page or a trace is not as it must be)."""
+    check_page(options.page, INFERENCE)
+    trace, lines = options.trace, list[list[str]]()
+    arrivals = read(trace.read_text("utf-8").splitlines()) if trace else generated(Random(1), 12_031)
+    head, size = inference_study.HEAD, sum(inference_study.SIZES)
+    for load in (0.8,) if options.quick else (0.7, 0.9):
+        asked = loaded(arrivals, load=load, size=size, seconds=60 if options.quick else 220)
+        rate = len(asked) / asked[-1].at_s
+        lines.append([f"load {load:.0%}: {rate:.1f} requests/s", *[""] * (len(head) - 1)])
+        with ProcessPoolExecutor() as pool:
+            lines += pool.map(partial(inference_study.figures, arrivals=asked), inference_study.CONTENDERS)
+    command = " ".join(["steelyard-loadtest", INFERENCE, *flags.given(options, {}, ("quick", "trace"))])
+    text = document(f"`{command}`", markdown(text_columns(head, lines)))
+    made = Page(text=lambda _: text, plots={})
+    print("\n".join(map(str, write_page(made, options.out))), file=sys.stderr)
+    fill_page(made, options.page, INFERENCE)
 
 
 def _evidence_page(_: argparse.Namespace, runs: Runs, command: str) -> Page:

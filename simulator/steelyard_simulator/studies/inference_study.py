@@ -1,34 +1,24 @@
-"""64 inference engines behind 8 load balancers: the lab's model of an engine, nginx's pickers, a table (I/O).
+"""64 inference engines behind 8 load balancers: the lab's model of an engine, nginx's pickers. Pure.
 
 Half of the engines are twice as large, and everybody is told so; no law runs. A request comes to a load
 balancer at random, and each has a memory of keys of its own. Pickers learn the time to the first token.
 """
 
-import argparse
-import sys
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
-from steelyard_loadtest.inference.arrivals import Arrival, generated, loaded, read
+from steelyard_loadtest.inference.arrivals import Arrival
 from steelyard_loadtest.inference.blocks import BLOCK_TOKENS
 from steelyard_loadtest.inference.engine import Engine, Sequence
 from steelyard_loadtest.inference.figures import GOOD_TTFT_S
-from steelyard_loadtest.reporting import flags
-from steelyard_loadtest.reporting.exit_status import exit_status
-from steelyard_loadtest.reporting.markdown import document, markdown, text_columns
-from steelyard_loadtest.reporting.publish import Page, check_page, fill_page, write_page
 
 from steelyard_simulator import engine as simulated
 from steelyard_simulator.model import Balancing, Case, Draw, OpenClients, Server, Work
 from steelyard_simulator.pickers.lua_pickers import LuaPicker, LuaRuntime
 
-NAME = "simulate inference"
 SIZES, BALANCERS = (1, 2) * 32, 8
 EXCHANGE_S = 0.02
 ANSWER_COST = 4 * 343
@@ -117,31 +107,3 @@ def figures(name: str, arrivals: list[Arrival]) -> list[str]:
 
 def _totals(engines: list[Engine]) -> Any:  # noqa: ANN401 - an array
     return np.sum([[one.totals["cached_tokens"], one.totals["prompt_tokens"]] for one in engines], axis=0)
-
-
-def add_parser(subparsers: flags.Subparsers) -> None:
-    """Add the subcommand."""
-    told = "64 inference engines behind 8 load balancers: first tokens, cache hits"
-    parser = subparsers.add_parser("inference", help=told, description=told)
-    parser.add_argument("--quick", action="store_true", help="one load, for a minute of the engines'")
-    parser.add_argument("--trace", type=Path, metavar="FILE", help="what is asked (generated)")
-    flags.add_output(parser, "bench-results/inference")
-    parser.set_defaults(run=lambda options: exit_status(NAME, partial(run, options)))
-
-
-def run(options: argparse.Namespace) -> None:
-    """Simulate. Raises OSError, ValueError (a page or a trace is not as it must be)."""
-    check_page(options.page, NAME)
-    trace, lines = options.trace, list[list[str]]()
-    arrivals = read(trace.read_text("utf-8").splitlines()) if trace else generated(Random(1), 12_031)
-    for load in (0.8,) if options.quick else (0.7, 0.9):
-        asked = loaded(arrivals, load=load, size=sum(SIZES), seconds=60 if options.quick else 220)
-        rate = len(asked) / asked[-1].at_s
-        lines.append([f"load {load:.0%}: {rate:.1f} requests/s", *[""] * (len(HEAD) - 1)])
-        with ProcessPoolExecutor() as pool:
-            lines += pool.map(partial(figures, arrivals=asked), CONTENDERS)
-    command = " ".join(["steelyard-loadtest", NAME, *flags.given(options, {}, ("quick", "trace"))])
-    text = document(f"`{command}`", markdown(text_columns(HEAD, lines)))
-    made = Page(text=lambda _: text, plots={})
-    print("\n".join(map(str, write_page(made, options.out))), file=sys.stderr)
-    fill_page(made, options.page, NAME)
