@@ -244,6 +244,8 @@ def test_yarp_goes_by_what_it_polled() -> None:
     servers.in_flight[1] = 99
     assert yarp.pick(1.4 * POLL_S) == 1  # not polled anew
     assert yarp.pick(2 * POLL_S) == 0
+    yarp.update([0, 1])
+    assert yarp.pick(2 * POLL_S) == 1  # there is no second one
 
 
 @pytest.mark.parametrize("picker", ["linear", "c3", "yarp"])

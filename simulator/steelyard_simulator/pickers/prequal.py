@@ -210,6 +210,7 @@ class Yarp(Prequal):
     def pick(self, now_s: float) -> int:
         if now_s >= self._poll_at_s:
             self._polled, self._poll_at_s = self._servers.in_flight.copy(), now_s + POLL_S
-        server = min(self._random.sample(self._present, 2), key=self._polled.__getitem__)
+        drawn = self._random.sample(self._present, min(2, len(self._present)))
+        server = min(drawn, key=self._polled.__getitem__)
         self._servers.arrive(server, now_s)
         return server
