@@ -13,6 +13,7 @@ from steelyard_controller.laws.headroom import headroom
 from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.laws.quantize import quantize
 from steelyard_controller.laws.zones import Zoning
+from steelyard_protocol.clock_phase import CONTROLLER_S, SPREAD_S
 
 from steelyard_simulator.autoscaler import Pool
 from steelyard_simulator.balancer import Balancer
@@ -20,6 +21,9 @@ from steelyard_simulator.engine import Engine
 from steelyard_simulator.model import Case, Floats, Ints, Server
 from steelyard_simulator.simulated_inbox import SimulatedInbox
 from steelyard_simulator.simulated_server import SimulatedServer
+
+# As openresty/steelyard/lib/steelyard/core/clock_phase.lua has them: nginx's instants, and its spread.
+REPORT_S, FETCH_S, BALANCER_SPREAD_S = 0.02, 0.25, 0.03
 
 
 def bootstrap_weights(servers: tuple[Server, ...]) -> list[int]:
@@ -35,8 +39,8 @@ def bootstrap_weights(servers: tuple[Server, ...]) -> list[int]:
 class ControlLoop:
     """The loop around one controller; the lists grow by a row a tick.
 
-    Every agent and balancer has a phase of its own within the tick. The controller ticks at whole
-    multiples of it, from the first on.
+    Where the case is in phase, all act at the product's instants of the tick, which begins anywhere; else
+    agents and balancers have phases of their own. `first_tick_s` is when the controller ticks first.
     """
 
     def __init__(
@@ -59,12 +63,21 @@ class ControlLoop:
         self.t_s: list[float] = []
         self.shares: list[Floats] = []
         self.utilization: list[Floats] = []
+        tick_s, begins_s = case.tick_s, random.random() * case.tick_s if case.in_phase else 0.0
+
+        def phase_s(instant_s: float, spread_s: float) -> float:
+            share = random.random()
+            if not case.in_phase:
+                return share * tick_s
+            return (begins_s + instant_s + share * spread_s * min(1.0, tick_s)) % tick_s
+
         for server in range(len(servers)):
-            engine.at(random.random() * self._tick_s, self._sample, server)
+            engine.at(phase_s(0.0, SPREAD_S), self._sample, server)
         for balancer in balancers:
-            engine.at(random.random() * self._tick_s, self._report, balancer)
-            engine.at(random.random() * self._tick_s, self._fetch, (balancer, None))
-        engine.at(self._tick_s, self._tick)
+            engine.at(phase_s(REPORT_S, BALANCER_SPREAD_S), self._report, balancer)
+            engine.at(phase_s(FETCH_S, BALANCER_SPREAD_S), self._fetch, (balancer, None))
+        self.first_tick_s = (begins_s + CONTROLLER_S) % tick_s if case.in_phase else tick_s
+        engine.at(self.first_tick_s, self._tick)
 
     def _sample(self, now_s: float, server: int) -> None:
         sample = self._servers[server].sample(now_s)

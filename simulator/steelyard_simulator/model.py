@@ -186,7 +186,8 @@ class Case:
     duration_s   arrivals stop here; what is then in flight is still in flight in the result
     warmup_s     requests that arrive before are served but not in the result's figures
     tick_s       T: of the controller, the agents, the balancers' reports and fetches alike
-    balancers    n, each with its own picker, counters and phase within the tick
+    balancers    n, each with its own picker and counters
+    in_phase     all act at the product's instants of the tick, as where clocks agree; else each at its own
     upstreams    so many share the servers, each with its part of the requests, its own law and balancers
     exchange_s   the product's pickers tell each other so often what they have in flight; 0: never
     lost_exchanges   the part (0..1) of that which does not happen
@@ -209,6 +210,7 @@ class Case:
     subset_size: int = 0
     warmup_s: float = 0.0
     tick_s: float = 1.0
+    in_phase: bool = False
     delays: Delays = field(default_factory=Delays)
     scaled_by: ScaledBy | None = None
     zones: tuple[int, ...] = ()

@@ -80,7 +80,8 @@ class _Running:
         self._foresee_changes()
         self._begin_arrivals(stream(seed, "arrivals"))
         # After the controller's own, so that a row holds the picks up to its tick.
-        self.engine.at(case.tick_s, self._count)
+        first_tick_s = case.tick_s if self._control is None else self._control.first_tick_s
+        self.engine.at(first_tick_s, self._count)
 
     def _begin_exchanges(self, every_s: float, random: Random) -> None:
         lost = self._case.lost_exchanges

@@ -1,6 +1,10 @@
 """The control loop in the model: what the law is told, when its weights arrive, and where they settle."""
 
+import re
+from collections import defaultdict
 from dataclasses import replace
+from pathlib import Path
+from random import Random
 from typing import cast
 
 import numpy as np
@@ -10,9 +14,15 @@ from steelyard_controller.messages.inbox import Inbox, Received
 from steelyard_controller.tick.snapshot_builder import build_snapshot
 from steelyard_protocol.sample_record import SampleRecord
 from steelyard_protocol.traffic_report import TrafficReport
-from steelyard_simulator import pickers
+from steelyard_simulator import engine, pickers
 from steelyard_simulator.balancer import Balancer, Request
-from steelyard_simulator.control_loop import bootstrap_weights
+from steelyard_simulator.control_loop import (
+    BALANCER_SPREAD_S,
+    FETCH_S,
+    REPORT_S,
+    ControlLoop,
+    bootstrap_weights,
+)
 from steelyard_simulator.model import (
     Background,
     Balancing,
@@ -28,7 +38,10 @@ from steelyard_simulator.model import (
 )
 from steelyard_simulator.run import run
 from steelyard_simulator.simulated_inbox import SimulatedInbox
+from steelyard_simulator.simulated_server import SimulatedServer
+from steelyard_simulator.studies.evidence_clusters import clusters
 
+ROOT = Path(__file__).parents[2]
 AT_ONCE = Delays(sample_s=0, report_s=0, publish_s=0, fetch_s=0)
 CASE = Case(
     servers=(Server(cores=1), Server(cores=2), Server(cores=4)),
@@ -315,3 +328,54 @@ def test_a_neighbour_costs_a_server_its_share_and_gives_it_back() -> None:
     assert weights[22:40].min() > 0.07
     # And is believed again within five seconds.
     assert weights[45:].mean() > 0.8 * 0.25
+
+
+def test_in_phase_everybody_acts_at_the_products_instants() -> None:
+    lua = (ROOT / "openresty/steelyard/lib/steelyard/core/clock_phase.lua").read_text()
+    said = {name: float(value) for name, value in re.findall(r"(\w+_S) = ([\d.]+)", lua)}
+    assert said == {"REPORT_S": REPORT_S, "FETCH_S": FETCH_S, "SPREAD_S": BALANCER_SPREAD_S}
+
+    balancers = [Balancer(index, pickers.maker(CASE, 1)(index), 3) for index in range(4)]
+    servers = cast(list[SimulatedServer], [None] * 3)
+    for seed in range(20):
+        asked: dict[str, list[float]] = defaultdict(list)
+
+        class Engine(engine.Engine):
+            def at(self, when_s: float, action: engine.Action, _argument: object = None) -> None:
+                asked[action.__name__].append(when_s)  # noqa: B023 - called within the turn
+
+        loop = ControlLoop(Engine(), replace(CASE, in_phase=True), servers, balancers, Random(seed))
+        assert asked.pop("_tick") == [loop.first_tick_s]
+        after_tick_s = {
+            name: [(when_s - loop.first_tick_s) % 1.0 for when_s in each] for name, each in asked.items()
+        }
+        assert all(0.90 <= each <= 0.95 for each in after_tick_s["_sample"])
+        assert all(0.92 <= each <= 0.95 for each in after_tick_s["_report"])
+        assert all(0.15 <= each <= 0.18 for each in after_tick_s["_fetch"])
+
+
+@pytest.mark.parametrize(("picker", "at_most_s"), [("vnswrr2", 0.2), ("vnswrr", 1.5)])
+def test_picks_follow_a_loss(picker: str, at_most_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seconds until a server that has lost nine tenths gets half of what it got, by the last 40 picks."""
+    cluster = clusters()["neighbour-leaves-10"].case
+    loss_s = cluster.servers[0].background[0].start_s
+    case = replace(cluster, duration_s=loss_s + 6, balancing=Balancing(picker=picker))
+    picked: list[tuple[float, bool]] = []
+    pick = Balancer.pick
+
+    def noted(self: Balancer, now_s: float, request: Request) -> int:
+        server = pick(self, now_s, request)
+        picked.append((now_s, server == 0))
+        return server
+
+    monkeypatch.setattr(Balancer, "pick", noted)
+    after_s = []
+    for seed in range(1, 8):
+        picked.clear()
+        run(case, seed)
+        before = np.mean([lost for at_s, lost in picked if loss_s - 3 < at_s <= loss_s])
+        after = [each for each in picked if each[0] > loss_s]
+        share = np.convolve([lost for _, lost in after], np.full(40, 1 / 40), mode="valid")
+        after_s.append(after[int(np.argmax(share <= before / 2)) + 39][0] - loss_s)
+    print(f"{picker}: {np.round(sorted(after_s), 2).tolist()}, median {np.median(after_s):.2f} s")
+    assert np.median(after_s) <= at_most_s

@@ -126,7 +126,7 @@ def _cluster(
         servers=servers, clients=OpenClients(rate_per_s=1.0),
         work=Work(held=held, **{stage: _drawn(declared) for stage, declared in work.items()}),
         duration_s=duration_s + drain_s, warmup_s=warmup_s, balancers=balancers, upstreams=upstreams,
-        delays=model.Delays(silent_s=(silent_s[0], silent_s[1])),
+        delays=model.Delays(silent_s=(silent_s[0], silent_s[1])), in_phase=True,
     )  # fmt: skip
     edges = {edge for each in servers for edge in speed_edges(each) if edge < duration_s}
     least = float(capacities(case, np.array(sorted(edges))).sum(axis=1).min())
