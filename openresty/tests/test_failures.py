@@ -11,6 +11,7 @@ from testing.hostile_servers import serving
 from testing.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
+    from openresty.tests.nginx_process import Edge
     from openresty.tests.rig import Rig
 
 pytestmark = pytest.mark.integration
@@ -452,17 +453,29 @@ def test_requests_that_a_location_logs_itself_are_not_in_flight_for_ever(rig: "R
     assert edge.upstream()["unlogged"] == 7
 
 
-def test_a_request_in_the_memory_of_one_that_was_not_logged_is_counted(rig: "Rig") -> None:
-    edge = rig.edge(
+def not_logged(rig: "Rig") -> "Edge":
+    """Start an nginx that is its own server, and answers /own itself."""
+    return rig.edge(
         options='upstreams = { web = { bootstrap = {"127.0.0.1:@PORT@"} } },',
-        servers=f"""{OWN_LOG}
+        servers=f"""
+        location /own {{
+          header_filter_by_lua_block {{ require("steelyard").header() }}
+          return 200 "x";
+        }}
+        {OWN_LOG}
         server {{
           listen 127.0.0.1:@PORT@; server_name web; location / {{ return 200 "x"; }}
           log_by_lua_block {{ }} # or what this server answers might be taken for one that was not logged
         }}""",
     )
-    paths, answers = (b"/own_log", b"/"), b""
-    requests = b"".join(b"GET %s HTTP/1.1\r\nHost: e\r\n\r\n" % path for path in paths)
+
+
+def pipelined(*paths: bytes) -> bytes:
+    return b"".join(b"GET %s HTTP/1.1\r\nHost: e\r\n\r\n" % path for path in paths)
+
+
+def test_a_request_in_the_memory_of_one_that_was_not_logged_is_counted(rig: "Rig") -> None:
+    edge, requests, answers = not_logged(rig), pipelined(b"/own_log", b"/"), b""
     with socket.create_connection(("127.0.0.1", edge.port), timeout=PATIENCE_S) as client:
         for _ in range(100):  # most of them begin in the millisecond in which the one before began
             client.sendall(requests)
@@ -472,3 +485,15 @@ def test_a_request_in_the_memory_of_one_that_was_not_logged_is_counted(rig: "Rig
     rig.wait_until(lambda: edge.upstream()["unlogged"] == 100, "those that were not logged are found")
     rig.wait_until(lambda: edge.upstream()["peers"][0]["completed"] == 100, "the others are counted")
     assert edge.upstream()["peers"][0]["in_flight"] == 0
+
+
+def test_an_answer_of_nginxs_own_in_the_memory_of_such_a_request_names_no_server(rig: "Rig") -> None:
+    edge, requests, answers = not_logged(rig), pipelined(b"/own_log", b"/own"), b""
+    with socket.create_connection(("127.0.0.1", edge.port), timeout=PATIENCE_S) as client:
+        for _ in range(100):
+            client.sendall(requests)
+            while answers.count(b"HTTP/1.1 200") < 2 or not answers.endswith(b"\r\nx"):
+                answers += client.recv(65536)
+            assert b"x-steelyard-server" not in answers.lower().rpartition(b"http/1.1 200")[2]
+            answers = b""
+    rig.wait_until(lambda: edge.upstream()["unlogged"] == 100, "those that were not logged are found")

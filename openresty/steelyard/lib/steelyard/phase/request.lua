@@ -91,11 +91,22 @@ function _M.reopened_if_foreign(entry)
 end
 
 
---- The entry that an earlier phase opened, or nil; and the request's key.
-function _M.open_entry()
+--- The entry that an earlier phase opened, or nil, in the log phase; and the request's key.
+function _M.ended_entry()
     local key = key_of_request()
     local entry = worker.requests:find(key, start_time())
     return entry, key
+end
+
+
+--- The same in a phase before that.
+function _M.open_entry()
+    local entry, key = _M.ended_entry()
+    if entry and entry.ended[0] ~= 0 then
+        worker.requests:abandon(key) -- of one that was not logged, and began in the same millisecond and memory
+        return nil
+    end
+    return entry
 end
 
 

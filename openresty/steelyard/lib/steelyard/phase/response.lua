@@ -316,7 +316,7 @@ end
 
 --- log_by_lua: count what became of the request, and let go of its server.
 function _M.log()
-    local requests, entry, key = worker.requests, open_entry()
+    local requests, entry, key = worker.requests, request.ended_entry()
     if not entry then
         return count_subrequest(requests) or count_bystander(requests)
     end
