@@ -43,12 +43,7 @@ unit:  ## Python tests that need no daemon
 	$(BIN)/pytest -q -n auto -m "not integration and not e2e"
 
 integration:  ## real memcached, redis and nginx on free ports
-ifeq ($(QUIET),yes)
-	@$(MAKE) --no-print-directory --jobs 2 integration-short integration-long
-else
-	@$(MAKE) --no-print-directory integration-short
-	@$(MAKE) --no-print-directory integration-long
-endif
+	@$(MAKE) --no-print-directory --jobs $(if $(filter yes,$(QUIET)),2,1) integration-short integration-long
 	$(BIN)/pytest -q --reruns 1 -n 2 --dist loadfile -m "integration and alone"
 
 integration-short:

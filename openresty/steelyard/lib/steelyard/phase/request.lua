@@ -52,19 +52,27 @@ local function watch(entry)
 end
 
 
+--- The entry of a request that has not ended, or nil.
+local function unended(key, started)
+    local requests = worker.requests
+    local entry = requests:find(key, started)
+    if entry and entry.ended[0] ~= 0 then
+        requests:abandon(key) -- of one that was not logged, and began in the same millisecond and memory
+        return nil
+    end
+    return entry
+end
+
+
 --- The request's entry, opened from the location that it is in now if need be. It is held in flight, but for a
 -- subrequest's: nginx runs no log phase for it unless its location has `log_subrequest on`, nor when the client leaves.
 -- @return the entry, and whether it is held
 function _M.entry()
     local key, started = key_of_request(), start_time()
     if not ngx.is_subrequest then
-        local requests = worker.requests
-        local entry, opened = requests:entry(key, started)
-        if not opened and entry.ended[0] ~= 0 then
-            requests:abandon(key) -- of one that was not logged, and began in the same millisecond and memory
-            entry, opened = requests:entry(key, started)
-        end
-        if opened then
+        local entry = unended(key, started)
+        if not entry then
+            entry = worker.requests:entry(key, started)
             watch(entry)
         end
         return entry, true
@@ -101,12 +109,7 @@ end
 
 --- The same in a phase before that.
 function _M.open_entry()
-    local entry, key = _M.ended_entry()
-    if entry and entry.ended[0] ~= 0 then
-        worker.requests:abandon(key) -- of one that was not logged, and began in the same millisecond and memory
-        return nil
-    end
-    return entry
+    return (unended(key_of_request(), start_time()))
 end
 
 
