@@ -376,6 +376,7 @@ def test_picks_follow_a_loss(picker: str, at_most_s: float, monkeypatch: pytest.
         before = np.mean([lost for at_s, lost in picked if loss_s - 3 < at_s <= loss_s])
         after = [each for each in picked if each[0] > loss_s]
         share = np.convolve([lost for _, lost in after], np.full(40, 1 / 40), mode="valid")
-        after_s.append(after[int(np.argmax(share <= before / 2)) + 39][0] - loss_s)
+        followed = np.flatnonzero(share <= before / 2)
+        after_s.append(after[followed[0] + 39][0] - loss_s if len(followed) else np.inf)
     print(f"{picker}: {np.round(sorted(after_s), 2).tolist()}, median {np.median(after_s):.2f} s")
     assert np.median(after_s) <= at_most_s
