@@ -63,7 +63,7 @@ check: setup-tests  ## what CI runs: linters, types, architecture, tests
 lint:  ## ruff and luacheck
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	luacheck --quiet openresty simulator/steelyard_simulator
+	luacheck --quiet openresty loadtest/simulator/steelyard_simulator
 
 types:  ## mypy, strict
 	$(BIN)/mypy
@@ -80,7 +80,7 @@ lock:  ## pin the dependencies again (requirements/*.txt)
 # Version 2 where it is here, else docker-compose 1.29; looked up only where it is used.
 COMPOSE = $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo docker-compose)
 
-compose-up:  ## the cluster in containers: http://localhost:8080 (docs/operations.md)
+compose-up:  ## the cluster in containers: http://localhost:8080 (docs/guides/operations.md)
 	@deploy/compose/secrets
 	@$(COMPOSE) up --detach --build
 
@@ -113,24 +113,24 @@ sim:  ## the simulator's quick studies: ns-3, scale, stability, evidence, autosc
 	@$(BIN)/steelyard-loadtest simulate prequal --quick --out sim-results/prequal
 	@$(BIN)/steelyard-loadtest simulate zones --quick --out sim-results/zones
 
-report:  ## the load lab's quick set: every algorithm in seven scenarios, written to docs/benchmarks.md (20 min)
+report:  ## the load lab's quick set: every algorithm in seven scenarios, written to docs/research/benchmarks.md (20 min)
 	@scripts/setup --with-bench
-	@$(BIN)/steelyard-loadtest compare all --quick --again --out loadtest-results/quick --page docs/benchmarks.md
+	@$(BIN)/steelyard-loadtest compare all --quick --again --out loadtest-results/quick --page docs/research/benchmarks.md
 
-chaos: setup-tests  ## one fault at a time under constant load, each with its bound; written to docs/resilience.md (15 min, root)
-	@$(BIN)/steelyard-loadtest chaos --out chaos-results --page docs/resilience.md
+chaos: setup-tests  ## one fault at a time under constant load, each with its bound; written to docs/research/resilience.md (15 min, root)
+	@$(BIN)/steelyard-loadtest chaos --out chaos-results --page docs/research/resilience.md
 
-soak: setup-tests  ## half an hour of load and churn: does anything grow? written to docs/resilience.md (root)
-	@$(BIN)/steelyard-loadtest soak --out soak-results --page docs/resilience.md
+soak: setup-tests  ## half an hour of load and churn: does anything grow? written to docs/research/resilience.md (root)
+	@$(BIN)/steelyard-loadtest soak --out soak-results --page docs/research/resilience.md
 
-fuzz: setup-tests  ## inputs that nobody would send, at everything that reads; written to docs/resilience.md (10 min)
-	@$(BIN)/steelyard-loadtest fuzz --out fuzz-results --page docs/resilience.md
+fuzz: setup-tests  ## inputs that nobody would send, at everything that reads; written to docs/research/resilience.md (10 min)
+	@$(BIN)/steelyard-loadtest fuzz --out fuzz-results --page docs/research/resilience.md
 
 bench-agent: setup-tests  ## CPU and memory of the agent by scope, beside its targets (1 min)
 	@$(BIN)/python agent/benchmarks/bench_agent.py
 
 truth: setup-tests  ## the agent's figures beside work of a known size, in real cgroups and networks (1 min, root)
-	$(BIN)/python -m agent.tests.truth --page docs/agent.md
+	$(BIN)/python -m agent.tests.truth --page docs/reference/agent.md
 
 bench-cycle: setup-tests  ## CPU time of a tick with real Memcached and Redis, up to 10,000 servers (1 min)
 	@$(BIN)/python controller/benchmarks/bench_cycle.py --redis

@@ -1,4 +1,4 @@
-"""docs/kubernetes.md: its commands for helm are run, its objects checked, its table held to what there is."""
+"""docs/guides/kubernetes.md: run its helm commands, check its objects and its table."""
 
 import re
 import shlex
@@ -13,7 +13,7 @@ from steelyard_loadtest.machine import picker_list
 from deploy.tests import chart_invariants, kubernetes_schemas
 from deploy.tests.rendered_chart import ROOT, Document, environment, helm, of_set, render
 
-TEXT = (ROOT / "docs/kubernetes.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs/guides/kubernetes.md").read_text(encoding="utf-8")
 SHELL = re.findall(r"^```sh\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 BLOCKS = re.findall(r"^```yaml\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 YAML = [document for block in BLOCKS for document in yaml.safe_load_all(block)]

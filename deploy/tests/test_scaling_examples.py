@@ -1,4 +1,4 @@
-"""The autoscalers of docs/kubernetes.md ask for what the recording rule gives, and start servers in time."""
+"""The autoscalers of docs/guides/kubernetes.md use the recording rule and start servers in time."""
 
 from pathlib import Path
 from typing import Any

@@ -134,10 +134,18 @@ def test_what_pages_and_comments_name_is_there() -> None:
 @pytest.mark.parametrize(
     ("page", "text", "complaint"),
     [
-        ("docs/page.md", "a\nsee docs/pages.md.", "docs/page.md:2: no docs/pages.md"),
-        ("docs/page.md", "`tick/loops.py` does", "docs/page.md:1: no tick/loops.py"),
-        ("docs/page.md", "[it](api.md#no-such-thing)", "docs/page.md:1: a link to no api.md#no-such-thing"),
-        ("docs/page.md", "`a_name` in `tick/batch.py`", "docs/page.md:1: no `a_name` in tick/batch.py"),
+        ("docs/architecture.md", "a\nsee docs/pages.md.", "docs/architecture.md:2: no docs/pages.md"),
+        ("docs/architecture.md", "`tick/loops.py` does", "docs/architecture.md:1: no tick/loops.py"),
+        (
+            "docs/architecture.md",
+            "[it](control-law.md#no-such-thing)",
+            "docs/architecture.md:1: a link to no control-law.md#no-such-thing",
+        ),
+        (
+            "docs/architecture.md",
+            "`a_name` in `tick/batch.py`",
+            "docs/architecture.md:1: no `a_name` in tick/batch.py",
+        ),
         ("agent/a.py", 'X = "io/saved.lua"\n# io/saved.lua\n', "agent/a.py:2: no io/saved.lua"),
         (
             "agent/a.py",

@@ -1,4 +1,4 @@
-"""Every claim of docs/security.md names the tests that prove it, and they exist."""
+"""Every claim of docs/guides/security.md names the tests that prove it, and they exist."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/security.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/guides/security.md").read_text(encoding="utf-8")
 TEST = re.compile(r"`([^`\s]+\.py)::(test_\w+)`")
 
 # What is not covered has no test, and everything else that is a claim stands in a table.
@@ -65,7 +65,8 @@ def test_a_claim_names_tests_that_exist(claim: str, proof: str) -> None:
 def test_every_test_of_security_is_named() -> None:
     tests = {
         f"{path.relative_to(ROOT)}::{name}"
-        for path in ROOT.glob("*/tests/**/test_security_*.py")
+        for folder in ("*/tests", "loadtest/*/tests")
+        for path in ROOT.glob(f"{folder}/**/test_security_*.py")
         for name in re.findall(r"^def (test_\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE)
     }
     # These are about the tests and about this page.

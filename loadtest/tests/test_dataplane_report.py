@@ -163,7 +163,7 @@ def test_a_report_replaces_only_what_is_between_the_marks() -> None:
 
 
 def test_the_documentation_s_page_has_the_marks() -> None:
-    page = Path(__file__).parents[2] / "docs" / "benchmarks-dataplane.md"
+    page = Path(__file__).parents[2] / "docs" / "research" / "benchmarks-dataplane.md"
     assert "report" in filled(page.read_text(encoding="utf-8"), "measured", "report\n")
 
 

@@ -290,7 +290,7 @@ def test_a_request_is_taken_for_as_long_as_its_model_s_answers_were(rig: Rig, en
 def test_the_charts_values_do_the_same(
     rig: Rig, engines: list[Engine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = (OPENRESTY.parent / "docs/inference.md").read_text(encoding="utf-8")
+    text = (OPENRESTY.parent / "docs/guides/inference.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"^```yaml\n(dataplane:.*?)^```", text, re.MULTILINE | re.DOTALL)
     monkeypatch.setenv("STEELYARD_MEMCACHED", f"127.0.0.1:{rig.memcached.port}")
     monkeypatch.setenv("STEELYARD_LB", "edge-1")

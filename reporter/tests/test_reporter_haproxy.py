@@ -29,7 +29,7 @@ MOST_ROUNDS = 50
 KEY = b"0123456789abcdef0123456789abcdef"
 
 
-DOCS = Path(__file__).parents[2] / "docs" / "haproxy.md"
+DOCS = Path(__file__).parents[2] / "docs" / "guides" / "haproxy.md"
 
 MORE = """
 frontend db

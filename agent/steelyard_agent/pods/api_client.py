@@ -1,7 +1,8 @@
 """Asks the API server of Kubernetes for a node's pods: one GET, in bounded time and size. I/O only.
 
-The `kubernetes` client takes 59 MB of memory, and the agent may take 40 in all (docs/agent.md). Token and CA
-are read again each time: the kubelet replaces the token within the hour.
+The `kubernetes` client takes 59 MB of memory, and the agent may take 40 in all
+(docs/reference/agent.md). Token and CA are read again each time: the kubelet replaces the token
+within the hour.
 """
 
 import json

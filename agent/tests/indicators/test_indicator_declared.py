@@ -106,7 +106,7 @@ def test_a_preset_whose_program_does_not_tell_its_limit_asks_for_it() -> None:
 
 
 def test_the_page_has_every_preset_and_its_examples_are_right() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "agent.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "agent.md").read_text()
     assert [name for name in PRESETS if f"`{name}`" not in page] == []
     examples = [text for text in re.findall(r"(?s)```toml\n(.*?)```", page) if "[[indicator]]" in text]
     assert [len(parse(text)) for text in examples] == [1, 3]

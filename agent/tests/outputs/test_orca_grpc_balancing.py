@@ -1,4 +1,4 @@
-"""gRPC's own weighted_round_robin, fed by agents' streams through nginx, as docs/agent.md has it."""
+"""gRPC's weighted_round_robin fed by agents' streams through nginx (docs/reference/agent.md)."""
 
 import re
 import time
@@ -19,7 +19,7 @@ from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
-PAGE = (Path(__file__).parents[3] / "docs/agent.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs/reference/agent.md").read_text(encoding="utf-8")
 
 
 def fenced(language: str, holding: str) -> str:

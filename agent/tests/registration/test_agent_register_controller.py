@@ -1,4 +1,4 @@
-"""An agent registers its server with a real controller, as `docs/agent.md` says."""
+"""An agent registers its server with a real controller, as `docs/reference/agent.md` says."""
 
 import json
 import os

@@ -20,7 +20,7 @@ from steelyard_controller.api.tokens import Access
 TITLE = "Steelyard"
 
 DESCRIPTION = """\
-The REST API of the controller. Errors are RFC 9457 problem documents; docs/api.md is a tour with curl.
+The controller's REST API. Errors are RFC 9457 problem documents; docs/reference/api.md is a tour with curl.
 
 A path that is not here is a 404, a method that is not here a 405 with `Allow`; HEAD is answered wherever
 GET is. A standby hands what only the leader knows on to the leader.

@@ -6,7 +6,7 @@ a login proxy's, which sends its token with the name of a person. Each may read.
 A change needs a token; where one names the scope `read`, reading does too.
 A token is compared with every known one, in constant time, so that the time of
 an answer reveals neither which one it resembles nor how much.
-A line of the tokens file is NAME TOKEN SCOPES [UPSTREAMS] (docs/configuration.md).
+A line of the tokens file is NAME TOKEN SCOPES [UPSTREAMS] (docs/reference/configuration.md).
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""docs/api.md is true: every command of the page is run, and its answer compared."""
+"""docs/reference/api.md is true: every command of the page is run, and its answer compared."""
 
 import re
 import subprocess
@@ -12,7 +12,7 @@ from testing.daemons import Daemon
 from ..processes import Controller, controller
 from .serving import ADMIN
 
-PAGE = Path(__file__).parents[3] / "docs" / "api.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "api.md"
 ANYTHING = "…"
 
 

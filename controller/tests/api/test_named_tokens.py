@@ -254,7 +254,7 @@ def test_the_file_is_valid_from_the_moment_it_changes_and_kept_while_it_is_broke
 
 
 def test_the_file_that_the_page_shows_is_one() -> None:
-    page = (Path(__file__).parents[3] / "docs/configuration.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs/reference/configuration.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"```\n(# who .*?)```", page, re.DOTALL)
     # A digest is cut short there.
     whole = re.sub("sha256:([0-9a-f]+)…", lambda cut: f"sha256:{cut[1]:0<64}", shown)

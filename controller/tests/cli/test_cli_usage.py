@@ -175,7 +175,7 @@ def test_help_and_the_page_list_every_exit_status() -> None:
         [sys.executable, "-m", "steelyard_controller.cli", "--help"],
         capture_output=True, text=True, check=True, env={"COLUMNS": "10000"},
     )  # fmt: skip
-    page = (Path(__file__).parents[3] / "docs" / "cli.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "cli.md").read_text()
     for status, meaning in MEANINGS.items():
         assert f"{status:d} {meaning}" in done.stdout
         assert f"| {status:d} | {meaning} |" in page
@@ -186,7 +186,7 @@ def test_the_page_names_every_command(capsys: pytest.CaptureFixture[str]) -> Non
         main(["--help"])
     commands = re.findall(r"^    (\w+)  ", capsys.readouterr().out, re.MULTILINE)
     assert {"status", "weights", "explain", "drain", "undrain", "pin", "unpin", "watch"} <= set(commands)
-    page = (Path(__file__).parents[3] / "docs" / "cli.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "cli.md").read_text()
     for command in commands:
         assert f"`steelyard {command}" in page
 

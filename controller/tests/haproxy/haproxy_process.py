@@ -1,4 +1,4 @@
-"""A real HAProxy with the configuration that docs/haproxy.md shows, and small servers behind it."""
+"""A real HAProxy with the configuration that docs/guides/haproxy.md shows, and small servers behind it."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ import pytest
 
 from testing.daemons import Daemon, free_port
 
-DOCS = Path(__file__).parents[3] / "docs" / "haproxy.md"
+DOCS = Path(__file__).parents[3] / "docs" / "guides" / "haproxy.md"
 
 
 def documented() -> str:

@@ -1,4 +1,4 @@
-"""A real HAProxy, configured as docs/haproxy.md has it, asks a controller for weights and states."""
+"""A real HAProxy, configured as docs/guides/haproxy.md has it, asks a controller for weights and states."""
 
 import asyncio
 import contextlib

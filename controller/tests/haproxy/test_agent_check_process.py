@@ -1,4 +1,4 @@
-"""Two controllers, Redis, Memcached and a HAProxy with the whole file of docs/haproxy.md: kill the leader."""
+"""Two controllers, Redis, Memcached and HAProxy with the file of docs/guides/haproxy.md: the leader is killed."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""The screenshots of docs/page.md: `scripts/page --pictures`. I/O.
+"""The screenshots of docs/reference/page.md: `scripts/page --pictures`. I/O.
 
 Fifteen minutes that were simulated are put into a Redis as a controller's history, then a real one goes on
 from there: a neighbour takes half of server-2's CPU for five minutes, server-3 is drained for one, and then

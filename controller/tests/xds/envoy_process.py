@@ -1,4 +1,4 @@
-"""A real Envoy with the configuration that docs/envoy.md shows, and small servers behind it."""
+"""A real Envoy with the configuration that docs/guides/envoy.md shows, and small servers behind it."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ from testing.answering_server import AnsweringServer
 from testing.daemons import Daemon, free_port
 from testing.waiting import PATIENCE_S
 
-DOCS = Path(__file__).parents[3] / "docs" / "envoy.md"
+DOCS = Path(__file__).parents[3] / "docs" / "guides" / "envoy.md"
 
 
 def documented(word: str = "ads_config", changes: Iterable[tuple[str, str]] = ()) -> Any:

@@ -1,4 +1,4 @@
-"""A real Envoy, real controllers: docs/envoy.md's own configuration and its variants."""
+"""A real Envoy, real controllers: docs/guides/envoy.md's own configuration and its variants."""
 
 import contextlib
 import re

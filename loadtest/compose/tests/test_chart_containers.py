@@ -35,8 +35,8 @@ VALUES: dict[str, Any] = {
 
 
 def sidecar(name: str) -> Document:
-    """Return the pod of docs/kubernetes.md that has an agent beside its application, the demo server."""
-    text = (ROOT / "docs/kubernetes.md").read_text(encoding="utf-8")
+    """Return the pod of docs/guides/kubernetes.md that runs an agent beside the demo server."""
+    text = (ROOT / "docs/guides/kubernetes.md").read_text(encoding="utf-8")
     (snippet,) = [each for each in text.split("```yaml\n")[1:] if "shareProcessNamespace" in each]
     spec: Document = yaml.safe_load(snippet.split("```")[0])["spec"]["template"]["spec"]
     app, agent = spec["containers"]

@@ -96,9 +96,10 @@ def controller(
     indicators: Mapping[str, Mapping[str, float]] | None = None,
     max_conns: int | None = None,
 ) -> str:
-    """Return a controller's YAML file, as docs/configuration.md has it; peers: each as the API takes it.
+    """Return a controller's YAML file, as docs/reference/configuration.md has it.
 
-    indicators: all that count; without them the four. max_conns: of a server, over all load balancers.
+    peers: each as the API takes it. indicators: all that count; without them the four.
+    max_conns: of a server, over all load balancers.
     """
     declared: dict[str, object] = {"law": law, "picker": picker, "load_balancers": list(load_balancers)}
     declared |= {"peers": list(peers)} | ({"indicators": indicators} if indicators else {})

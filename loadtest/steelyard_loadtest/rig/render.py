@@ -43,7 +43,7 @@ MEMORY = "20m"
 """Steelyard's dictionary: 2000 servers, and to spare."""
 
 AGENT_WEIGHT = 100
-"""HAProxy cuts a percentage of its weight off to a whole number (docs/haproxy.md)."""
+"""HAProxy cuts a percentage of its weight off to a whole number (docs/guides/haproxy.md)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

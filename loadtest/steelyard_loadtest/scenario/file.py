@@ -35,7 +35,7 @@ def parse(name: str, text: str, *, quick: bool) -> Scenario:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        raise ScenarioError(f"{name}: {place}: {first['msg']} (docs/load-lab.md)") from None
+        raise ScenarioError(f"{name}: {place}: {first['msg']} (docs/guides/load-lab.md)") from None
     scenario = replace(
         file,
         name=name,

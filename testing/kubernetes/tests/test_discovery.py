@@ -48,7 +48,7 @@ class Access:
 
 @dataclass
 class Shop:
-    """A namespace with a Service of pods, and the ServiceAccount that docs/kubernetes.md makes there."""
+    """A namespace with a Service of pods, and the ServiceAccount of docs/guides/kubernetes.md."""
 
     api: KubeApi
     namespace: str
@@ -65,9 +65,10 @@ class Shop:
 
     def grant(self) -> None:
         """Give the rights that the docs say, and wait until the API server knows them."""
+        guide = Path("docs/guides/kubernetes.md").read_text()
         text = next(
             block
-            for block in re.findall(r"```yaml\n(.*?)```", Path("docs/kubernetes.md").read_text(), re.DOTALL)
+            for block in re.findall(r"```yaml\n(.*?)```", guide, re.DOTALL)
             if "kind: RoleBinding" in block
         )
         for name in ("shop", "steelyard"):

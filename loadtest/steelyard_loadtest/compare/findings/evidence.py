@@ -169,7 +169,7 @@ def _means(summary: Summary) -> Figures:
 
 
 def _medians(rounds: Sequence[Mapping[str, str]]) -> Figures:
-    """Medians of the rounds, as docs/benchmarks-dataplane.md gives them."""
+    """Medians of the rounds, as docs/research/benchmarks-dataplane.md gives them."""
     return {
         name: statistics.median(values)
         for name in METRICS

@@ -1,5 +1,5 @@
 --- Inference engines behind nginx: what an upstream's options `cost`, `cost_at_end` and `hash_key` are given, the
--- line that reads answers, and the one that has the model choose the upstream (docs/inference.md).
+-- line that reads answers, and the one that has the model choose the upstream (docs/guides/inference.md).
 --
 -- A request's body is read once, where nginx has it whole and it is no larger than MOST_BODY: of another one the
 -- length alone counts. Nothing is changed or held back; what cannot be read counts as a usual request. by_model()

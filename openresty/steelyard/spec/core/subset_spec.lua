@@ -291,7 +291,7 @@ end
 
 
 describe("a way to choose subsets", function()
-    -- The table in docs/scaling.md; the share of the connections that are opened anew in %.
+    -- The table in docs/research/scaling.md; the share of the connections that are opened anew in %.
     for _, case in ipairs({
         { "the ring", all_subsets, least = 1, most = 1, by_server = 0.25, by_lb = 12 },
         { "dealt out in rounds", dealt, least = 0.89, most = 1.3, by_server = 50, by_lb = 49 },

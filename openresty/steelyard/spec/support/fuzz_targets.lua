@@ -2,8 +2,8 @@
 --
 -- A target is a decoder of the data plane with what it promises. Its judge(text) returns "accepted" or the
 -- reason of the refusal, and for `weight-table` what was read, for the comparison with Python. It raises where
--- a promise is broken. The inputs come from resilience/steelyard_resilience/fuzz/luajit.py; an answer is a line
--- of JSON.
+-- a promise is broken. The inputs come from loadtest/resilience/steelyard_resilience/fuzz/luajit.py;
+-- an answer is a line of JSON.
 
 package.path = "openresty/steelyard/lib/?.lua;openresty/lua-resty-vnswrr/lib/?.lua;./?.lua;" .. package.path
 

@@ -11,8 +11,8 @@ local find, match, max, min, sub = string.find, string.match, math.max, math.min
 -- Of English; code and other languages have fewer. It counts for its proportions alone.
 local BYTES_A_TOKEN = 4
 
--- What hosted models charge for an output token beside one of input is 4 to 8 times as much. In docs/inference.md's
--- model 0, 4 and 16 had the same cache hits and latencies within their noise.
+-- Hosted models charge 4 to 8 times as much for an output token as for one of input. In the model of
+-- docs/guides/inference.md 0, 4 and 16 had the same cache hits and latencies within their noise.
 local OUTPUT = 4
 
 -- Tokens of an answer of a model that has answered nothing yet: those of an hour of conversations have 343 (Mooncake).

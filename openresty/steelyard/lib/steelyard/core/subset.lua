@@ -16,7 +16,7 @@
 -- zone no table says, and an arc's servers would be at the mercy of how many that are.
 --
 -- A server that comes or goes moves each end by less than a server, a load balancer by less than an n-th. Who the
--- others are the weight tables say. Figures: docs/scaling.md. Pure.
+-- others are the weight tables say. Figures: docs/research/scaling.md. Pure.
 
 local hash_ring = require "steelyard.core.hash_ring"
 local no_pause = require("resty.vnswrr").no_pause
