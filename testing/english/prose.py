@@ -1,0 +1,212 @@
+"""Finds the prose in a file: paragraphs, comments, docstrings and messages. Pure.
+
+Code spans and placeholders become the word CODE, so that a sentence keeps its shape. Fenced code is no prose.
+"""
+
+import ast
+import io
+import re
+import tokenize
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import PurePath
+
+from markdown_it import MarkdownIt
+
+CODE = "CODE"
+
+SHORTEST_MESSAGE = 5
+"""Words in a string literal from which on it is read as a message; shorter ones are mostly names and keys."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A piece of prose: a paragraph, a heading, a table's cell, a comment, a docstring or a message."""
+
+    line: int
+    kind: str
+    text: str
+
+
+def blocks(path: str, text: str) -> list[Block]:
+    """Return the prose of a file; an empty list for kinds of files that have none."""
+    kind = PurePath(path).suffix or PurePath(path).name
+    reader = READERS.get(kind)
+    if reader is None:
+        return []
+    found = reader(text)
+    if "/tests/" in f"/{path}" or "/spec/" in path:
+        found = (each for each in found if each.kind != "message")
+    return [each for each in found if re.search(r"[a-z]{2}", each.text)]
+
+
+def markdown(text: str) -> Iterator[Block]:
+    """Yield paragraphs, headings, list items and table cells."""
+    kind, line = "paragraph", 1
+    for token in MarkdownIt("commonmark").enable("table").parse(text):
+        if token.map:
+            line = token.map[0] + 1
+        if token.type in ("heading_open", "td_open", "th_open", "paragraph_open"):
+            kind = {"heading_open": "heading", "paragraph_open": "paragraph"}.get(token.type, "cell")
+        if token.type == "inline":
+            yield Block(line=line, kind=kind, text="".join(_inline(token.children or [])))
+
+
+def _inline(tokens: Iterable[object]) -> Iterator[str]:
+    for token in tokens:
+        match getattr(token, "type", ""):
+            case "text":
+                yield str(getattr(token, "content", ""))
+            case "code_inline":
+                yield CODE
+            case "softbreak" | "hardbreak":
+                yield " "
+
+
+def python(text: str) -> Iterator[Block]:
+    """Yield docstrings, comments and messages."""
+    tree = ast.parse(text)
+    docstrings = set(_docstrings(tree))
+    for docstring in docstrings:
+        yield from _paragraphs(docstring.lineno, "docstring", str(docstring.value))
+    joined = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+    within_joined = {part for whole in joined for part in ast.walk(whole) if part is not whole}
+    for node in ast.walk(tree):
+        if node in docstrings or node in within_joined:
+            continue
+        if isinstance(node, ast.JoinedStr):
+            parts = (str(each.value) if isinstance(each, ast.Constant) else CODE for each in node.values)
+            yield from _message(node.lineno, "".join(parts))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from _message(node.lineno, node.value)
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    comments = (
+        (token.start[0], token.string.lstrip("#!: ")) for token in tokens if token.type == tokenize.COMMENT
+    )
+    yield from _comments(comments)
+
+
+def _docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
+    # A string that stands by itself documents what is above it, too (PEP 257's attribute docstrings).
+    for node in ast.walk(tree):
+        value = node.value if isinstance(node, ast.Expr) else None
+        if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            yield value
+
+
+def lua(text: str) -> Iterator[Block]:
+    """Yield comments and messages."""
+    lines = text.splitlines()
+    comments = (
+        (number, found[1]) for number, line in enumerate(lines, 1) if (found := LUA_COMMENT.search(line))
+    )
+    yield from _comments(comments)
+    for number, line in enumerate(lines, 1):
+        code = LUA_COMMENT.sub("", line)
+        for quoted in re.finditer(r'"((?:[^"\\]|\\.)*)"', code):
+            yield from _message(number, quoted[1])
+
+
+def javascript(text: str) -> Iterator[Block]:
+    """Yield comments and messages."""
+    lines = text.splitlines()
+    yield from _comments((n, found[1]) for n, line in enumerate(lines, 1) if (found := SLASHES.search(line)))
+    for comment in re.finditer(r"/\*((?:.|\n)*?)\*/", text):
+        yield from _paragraphs(
+            text.count("\n", 0, comment.start()) + 1, "comment", re.sub(r"(?m)^\s*\* ?", "", comment[1])
+        )
+    for number, line in enumerate(lines, 1):
+        for quoted in re.finditer(r'"((?:[^"\\]|\\.)*)"|`([^`]*)`', SLASHES.sub("", line)):
+            yield from _message(number, re.sub(r"\$\{[^}]*\}", CODE, quoted[1] or quoted[2] or ""))
+
+
+def html(text: str) -> Iterator[Block]:
+    """Yield comments and the text between tags."""
+    for found in re.finditer(r"<!--((?:.|\n)*?)-->|>([^<>{}]+)<", text):
+        yield from _message(text.count("\n", 0, found.start()) + 1, found[1] or found[2])
+
+
+def script(text: str) -> Iterator[Block]:
+    """Yield the comments of a shell script, a configuration file, a Makefile, YAML."""
+    lines = text.splitlines()
+    yield from _comments((n, found[1]) for n, line in enumerate(lines, 1) if (found := HASH.search(line)))
+    for number, line in enumerate(lines, 1):
+        if found := re.search(r"^\s*(?:description|summary|text)\w*: *(.+)", line):
+            yield from _message(number, found[1].strip("'\"|>- "))
+
+
+def toml(text: str) -> Iterator[Block]:
+    """Yield comments and strings that are messages."""
+    yield from script(text)
+
+    def strings(value: object) -> Iterator[str]:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            yield from chain.from_iterable(map(strings, value.values()))
+        elif isinstance(value, list):
+            yield from chain.from_iterable(map(strings, value))
+
+    for each in strings(tomllib.loads(text)):
+        at = text.find(each.split("\n")[0][:40])
+        yield from _message(text.count("\n", 0, max(at, 0)) + 1, each)
+
+
+def _comments(lines: Iterable[tuple[int, str]]) -> Iterator[Block]:
+    """Join comments on successive lines, and split them at empty ones."""
+    started, last, words = 0, -1, [""]
+    for number, text in chain(lines, [(-9, "")]):
+        if number != last + 1 and any(words):
+            yield from _paragraphs(started, "comment", "\n".join(words))
+        if number != last + 1:
+            started, words = number, []
+        words.append(text)
+        last = number
+
+
+def _message(line: int, text: str) -> Iterator[Block]:
+    if len(re.findall(r"(?<![\w./-])[A-Za-z][a-z]*(?![\w/=(])", text)) >= SHORTEST_MESSAGE and " " in text:
+        yield from _paragraphs(line, "message", text)
+
+
+def _paragraphs(line: int, kind: str, text: str) -> Iterator[Block]:
+    """Split at empty lines and at list items; indented code, tables and formulas are left out."""
+    words: list[str] = []
+    begins = line
+    rest = [each for each in text.splitlines()[1:] if each.strip()]
+    margin = min((len(each) - len(each.lstrip()) for each in rest), default=0)
+    for number, raw in enumerate([*text.splitlines(), ""], line):
+        content = raw[margin:] if raw[:margin].isspace() else raw
+        bare = content.strip()
+        item = re.match(r"(?:[-*]|\d+\.) +", bare)
+        literal = content.startswith("    ") or re.match(r"[|+>$<]|--+$|==+$|noqa|type:|luacheck:|@\w", bare)
+        if words and (not bare or item or literal):
+            yield Block(line=begins, kind=kind, text=_spans(" ".join(words)))
+            words = []
+        if bare and not literal:
+            if not words:
+                begins = number
+            words.append(bare[item.end() :] if item else bare)
+
+
+def _spans(text: str) -> str:
+    text = re.sub(r"``?[^`]*``?", CODE, text)
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    return re.sub(r"%[-+.\d]*[sdrfgxi]\b|\{[^{}]*\}|https?://\S+|<[^<>]*>", CODE, text)
+
+
+LUA_COMMENT = re.compile(r"""(?:^|(?<=[\s,;)}"]))--+ ?\[?\[?(?![^"]*"[^"]*$)(.*)""")
+SLASHES = re.compile(r"(?:^|(?<=\s))// ?(.*)")
+HASH = re.compile(r"(?:^|(?<=\s))#+!? ?(?!/)(.*)")
+
+READERS = {
+    ".md": markdown,
+    ".py": python,
+    ".lua": lua,
+    **dict.fromkeys((".js", ".css", ".go"), javascript),
+    ".html": html,
+    ".toml": toml,
+    **dict.fromkeys((".yml", ".yaml", ".conf", ".service", ".sh", ".cfg", "Makefile", "Dockerfile"), script),
+}
