@@ -1,4 +1,4 @@
-"""Two controllers, Redis, Memcached and HAProxy with the file of docs/guides/haproxy.md: the leader is killed."""
+"""Two controllers, Redis, Memcached and HAProxy, set up as in docs/guides/haproxy.md; the leader dies."""
 
 import asyncio
 import contextlib
