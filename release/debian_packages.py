@@ -30,7 +30,8 @@ def build(tree: Path, wheels: Path, work: Path, out: Path, version: str, made_at
         (root / "usr/bin").mkdir(parents=True)
         shutil.copy(tree / "openresty/bin/steelyard-upstream", root / "usr/bin")
         documents = _documents(root, "steelyard-nginx")
-        shutil.copy(tree / "openresty/README.md", documents)
+        for page in (tree / "openresty/README.md", *(tree / "docs").glob("*/nginx*.md")):
+            shutil.copy(page, documents)
         shutil.copytree(tree / "openresty/examples", documents / "examples")
 
     _package("steelyard-agent", agent, tree, work, out, version, made_at_s)

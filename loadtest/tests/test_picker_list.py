@@ -23,7 +23,7 @@ def test_the_list_is_what_lua_says_of_itself() -> None:
 
 
 def test_every_picker_has_its_row_on_the_data_plane_s_page() -> None:
-    page = (ROOT / "openresty" / "README.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/guides/nginx-requests.md").read_text(encoding="utf-8")
     section = page.split("\n## Pickers\n")[1].split("\n## ")[0]
     rows = re.findall(r"^\| (`.*?) \| .{20,} \|$", section, re.MULTILINE)
     names = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
