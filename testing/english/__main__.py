@@ -23,9 +23,11 @@ def main() -> int:
 
 
 def _files(paths: list[Path]) -> list[Path]:
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *map(str, paths)]
-    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\0")
-    return sorted(path for each in set(listed) - {""} if (path := Path(each)).is_file())
+    named = {path for path in paths if path.is_file()}
+    folders = [str(path) for path in paths if path not in named]
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *folders]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout if folders else ""
+    return sorted(named | {path for each in listed.split("\0") if each and (path := Path(each)).is_file()})
 
 
 def _sentences(path: Path) -> list[Sentence]:
@@ -45,7 +47,8 @@ def _lint(texts: dict[Path, list[Sentence]]) -> int:
     ]
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     if lines:
-        sys.stdout.write(f'{len(lines)} complaints (CONTRIBUTING.md, "English")\n')
+        plural = "" if len(lines) == 1 else "s"
+        sys.stdout.write(f'{len(lines)} complaint{plural} (CONTRIBUTING.md, "English")\n')
     return 1 if lines else 0
 
 

@@ -70,7 +70,7 @@ def python(text: str) -> Iterator[Block]:
     tree = ast.parse(text)
     docstrings = set(_docstrings(tree))
     for docstring in docstrings:
-        yield from _paragraphs(docstring.lineno, "docstring", str(docstring.value))
+        yield from _paragraphs(docstring.lineno, "docstring", str(docstring.value), docstring.col_offset)
     joined = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
     within_joined = {part for whole in joined for part in ast.walk(whole) if part is not whole}
     for node in ast.walk(tree):
@@ -171,14 +171,12 @@ def _message(line: int, text: str) -> Iterator[Block]:
         yield from _paragraphs(line, "message", text)
 
 
-def _paragraphs(line: int, kind: str, text: str) -> Iterator[Block]:
+def _paragraphs(line: int, kind: str, text: str, margin: int = 0) -> Iterator[Block]:
     """Split at empty lines and at list items; indented code, tables and formulas are left out."""
     words: list[str] = []
     begins = line
-    rest = [each for each in text.splitlines()[1:] if each.strip()]
-    margin = min((len(each) - len(each.lstrip()) for each in rest), default=0)
     for number, raw in enumerate([*text.splitlines(), ""], line):
-        content = raw[margin:] if raw[:margin].isspace() else raw
+        content = raw[margin:] if raw[:margin].isspace() else raw.lstrip() if kind == "message" else raw
         bare = content.strip()
         item = re.match(r"(?:[-*]|\d+\.) +", bare)
         literal = content.startswith("    ") or re.match(r"[|+>$<]|--+$|==+$|noqa|type:|luacheck:|@\w", bare)
