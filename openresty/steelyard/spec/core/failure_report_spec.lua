@@ -16,7 +16,10 @@ local function balancers(n, shares)
 
     local function told_to(i)
         local told = {}
-        for k = 1, shares and n or 0 do
+        if not shares then
+            return told
+        end
+        for k = 1, n do
             if k ~= i and self.reports[k] then
                 assert.is_true(failure_report.decode(self.reports[k], "lb-" .. k, { web = self.orders[i] },
                                                      function(_, address, row)

@@ -112,12 +112,26 @@ end
 
 
 local function within(bytes, count, network)
-    local same = count == network.count
-    for i = 0, same and math.ceil(network.bits / 8) - 1 or -1 do
-        local unit = 2 ^ math.max(0, 8 * (i + 1) - network.bits) -- of the last byte not all bits may count
-        same = same and math.floor(bytes[i] / unit) == math.floor(network.bytes[i] / unit)
+    if count ~= network.count then
+        return false
     end
-    return same
+    for i = 0, math.ceil(network.bits / 8) - 1 do
+        local unit = 2 ^ math.max(0, 8 * (i + 1) - network.bits) -- in the last byte only the leading bits may count
+        if math.floor(bytes[i] / unit) ~= math.floor(network.bytes[i] / unit) then
+            return false
+        end
+    end
+    return true
+end
+
+
+local function within_any(bytes, count, networks)
+    for i = 1, #networks do
+        if within(bytes, count, _M.network(networks[i])) then
+            return true
+        end
+    end
+    return false
 end
 
 
@@ -129,14 +143,10 @@ function _M.allows(client, extra, proxied)
     end
     -- How a listener for both families names an IPv4 client.
     local bytes, count = bytes_of(string.match(client, "^::ffff:(%d+%.%d+%.%d+%.%d+)$") or client)
-    for _, list in ipairs({ extra, not proxied and LOOPBACK or nil }) do
-        for i = 1, bytes and #list or 0 do
-            if within(bytes, count, _M.network(list[i])) then
-                return true
-            end
-        end
+    if not bytes then
+        return false
     end
-    return false
+    return within_any(bytes, count, extra) or not proxied and within_any(bytes, count, LOOPBACK)
 end
 
 

@@ -112,18 +112,29 @@ local function words_of_request(values)
 end
 
 
+--- The set of good statuses.
+-- @param list the setting `statuses`, or nil for the default
+local function good_statuses(list)
+    local statuses = {}
+    if list then
+        for i = 1, #list do
+            statuses[list[i]] = true
+        end
+    else
+        for status = FIRST_GOOD, LAST_GOOD do
+            statuses[status] = true
+        end
+    end
+    return statuses
+end
+
+
 --- Add what follows from settings that are right one by one.
 -- @param list   the good statuses, or nil
 -- @param refuse as above
 local function complete(values, list, refuse)
     refuse_conflicts(values, list, refuse)
-    local statuses = {}
-    for status = FIRST_GOOD, list and FIRST_GOOD - 1 or LAST_GOOD do
-        statuses[status] = true
-    end
-    for i = 1, list and #list or 0 do
-        statuses[list[i]] = true
-    end
+    local statuses = good_statuses(list)
     values.statuses, values.statuses_words = statuses, words_of(statuses)
     if values.tcp then
         values.statuses, values.statuses_words = { [_M.CONNECTED] = true }, _M.CONNECTED

@@ -118,13 +118,16 @@ end
 
 
 local function allowed(options)
-    local blocks = options.allow or {}
-    for _, block in ipairs(type(blocks) == "table" and blocks or { blocks }) do
-        if type(blocks) ~= "table" or type(block) ~= "string" or not address.network(block) then
-            bad("allow", "has " .. tostring(block), 'write it as allow = {"10.0.0.0/8", "::1"}')
+    local networks, remedy = options.allow or {}, 'write it as allow = {"10.0.0.0/8", "::1"}'
+    if type(networks) ~= "table" then
+        bad("allow", "must be a list", remedy)
+    end
+    for _, network in ipairs(networks) do
+        if type(network) ~= "string" or not address.network(network) then
+            bad("allow", "has " .. tostring(network), remedy)
         end
     end
-    return blocks
+    return networks
 end
 
 

@@ -50,10 +50,14 @@ function _M.methods_of_options(name, given)
     if given == nil then
         return nil
     end
+    local problem, remedy = "must be a list of methods", 'write it as idempotent_methods = { "PURGE" }'
+    if type(given) ~= "table" then
+        validate.bad(name, problem, remedy)
+    end
     local methods = {}
-    for _, method in ipairs(type(given) == "table" and given or { false }) do
+    for _, method in ipairs(given) do
         if type(method) ~= "string" or not string.find(method, "^[A-Z_-]+$") then
-            validate.bad(name, "must be a list of methods", 'write it as idempotent_methods = { "PURGE" }')
+            validate.bad(name, problem, remedy)
         end
         methods[method] = true
     end

@@ -244,8 +244,12 @@ end
 
 --- Take the health of the peers: who is half-open (unhealthy[id].half_open), and may be found out about.
 function _M:watch_half_open(peers, unhealthy)
+    if next(unhealthy) == nil then
+        self.half_open = NOBODY
+        return
+    end
     local half_open
-    for i = 1, next(unhealthy) and #peers or 0 do
+    for i = 1, #peers do
         local peer = peers[i]
         local sick = unhealthy[peer.id]
         if sick and sick.half_open and peer.weight > 0 and (peer.state == "up" or peer.state == "backup") then
@@ -304,26 +308,33 @@ function _M:with_room_at(address)
 end
 
 
---- Whether all peers are at max_conns; not when there is none. O(peers) when it is so.
-function _M:full()
-    for list = 1, self.limited and 2 or 0 do
-        local peers = list == 1 and self.eligible or self.reserve
-        for i = 1, #peers do
-            if self:has_room(peers[i]) then
-                return false
-            end
+local function any_has_room(self, peers)
+    for i = 1, #peers do
+        if self:has_room(peers[i]) then
+            return true
         end
     end
-    return self.limited and #self.eligible > 0
+    return false
+end
+
+
+--- Whether all peers are at max_conns; not when there is none. O(peers) when it is so.
+function _M:full()
+    if not self.limited or #self.eligible == 0 then
+        return false
+    end
+    return not any_has_room(self, self.eligible) and not any_has_room(self, self.reserve)
 end
 
 
 --- Choose a peer that has room, after the picker has named one that has none.
 local function first_with_room(self, key)
-    for _ = 1, self.hash_variable and 0 or MORE_PICKS do
-        local peer = self.picker:pick(key)
-        if self:has_room(peer) then
-            return peer
+    if not self.hash_variable then -- a hash picker would name the same peer again
+        for _ = 1, MORE_PICKS do
+            local peer = self.picker:pick(key)
+            if self:has_room(peer) then
+                return peer
+            end
         end
     end
     return untried_peers.choose(self, NOBODY_TRIED, 1, key)

@@ -199,43 +199,65 @@ function _M:answered(upstream, peer)
 end
 
 
---- The ids that may have a mark: those that had one when this worker last
--- looked, and those that changed since; all when that is not known.
-local function suspects(self, upstream, version, peers, check_kind, breathe)
-    local before, ids = self.seen[upstream], {}
-    local known = before and before.check_kind == check_kind and version - before.version <= #peers
-    for number = known and before.version + 1 or 1, known and version or 0 do
+--- The ids whose marks changed after one version, up to another; nil when the journal no longer has all of them.
+local function changed_since(self, upstream, from_version, to_version)
+    local ids = {}
+    for number = from_version + 1, to_version do
         local id = self.dict:get("health/" .. upstream .. "/" .. number)
         if not id then
-            known = false
-            break
+            return nil
         end
         ids[id] = true
-    end
-    if known then
-        for id in pairs(before.marked) do
-            ids[id] = true
-        end
-        return ids
-    end
-    for i = 1, version > 0 and #peers or 0 do
-        ids[peers[i].id] = true
-        breathe(i, BREATH)
     end
     return ids
 end
 
 
---- The marks of one peer, or nil.
-local function marks_of(self, upstream, id, check_kind)
-    local marks
-    for i = check_kind and 0 or 1, #KINDS do
-        local mark = mark_at(self.dict, mark_key(upstream, id, KINDS[i] or check_kind))
-        if mark then
-            mark.kind = KINDS[i] or "check"
-            marks = marks or {}
-            marks[#marks + 1] = mark
+--- The ids that may have a mark: those that had one when this worker last
+-- looked, and those that changed since; all when that is not known.
+local function suspects(self, upstream, version, peers, check_kind, breathe)
+    local before = self.seen[upstream]
+    if before and before.check_kind == check_kind and version - before.version <= #peers then
+        local ids = changed_since(self, upstream, before.version, version)
+        if ids then
+            for id in pairs(before.marked) do
+                ids[id] = true
+            end
+            return ids
         end
+    end
+    local ids = {}
+    if version > 0 then
+        for i = 1, #peers do
+            ids[peers[i].id] = true
+            breathe(i, BREATH)
+        end
+    end
+    return ids
+end
+
+
+--- Append a peer's mark of one kind to a list, which is made if need be; return the list.
+-- @param stored_kind the kind in the mark's key; a check's has the check's id in it
+local function with_mark(marks, self, upstream, id, stored_kind, kind)
+    local mark = mark_at(self.dict, mark_key(upstream, id, stored_kind))
+    if mark then
+        mark.kind = kind
+        marks = marks or {}
+        marks[#marks + 1] = mark
+    end
+    return marks
+end
+
+
+--- The marks of one peer, or nil. A check's comes first.
+local function marks_of(self, upstream, id, check_kind)
+    local marks = nil
+    if check_kind then
+        marks = with_mark(marks, self, upstream, id, check_kind, "check")
+    end
+    for i = 1, #KINDS do
+        marks = with_mark(marks, self, upstream, id, KINDS[i], KINDS[i])
     end
     return marks
 end

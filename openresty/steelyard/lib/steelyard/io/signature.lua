@@ -139,14 +139,17 @@ end
 --- The same with any of several keys. The one that fits is tried first the next time.
 function _M.open_with_any(keys, value, breathe)
     local text, refused = _M.open(keys[1], value, breathe)
-    for i = 2, text and 1 or #keys do
+    if text then
+        return text
+    end
+    for i = 2, #keys do
         text, refused = _M.open(keys[i], value, breathe)
         if text then
             keys[1], keys[i] = keys[i], keys[1]
-            break
+            return text
         end
     end
-    return text, refused
+    return nil, refused
 end
 
 

@@ -94,7 +94,10 @@ local function figures_of(name, live, worker, measured, breathe)
     local totals, before, departed = worker.counters:since_last("reported/" .. name, served, fields, breathe)
     forget(worker, departed or {})
     local ids, figures, nothing = {}, {}, { completed = 0, failed = 0, latency_ms = 0, untimed = 0, cost = 0 }
-    for i = 1, live.rung ~= "bootstrap" and #served or 0 do
+    if live.rung == "bootstrap" then
+        return ids, figures
+    end
+    for i = 1, #served do
         local peer = served[i]
         ids[i] = peer.id
         local last = before and row(before, i - 1, fields) or nothing

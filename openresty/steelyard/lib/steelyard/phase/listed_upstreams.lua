@@ -49,8 +49,11 @@ end
 
 --- Free what is kept of upstreams that have not come back; in a timer.
 local function forget_all(premature, worker, names)
+    if premature then
+        return
+    end
     local breathe = clock.breather()
-    for i = 1, premature and 0 or #names do
+    for i = 1, #names do
         if not worker.upstreams[names[i]] then
             forget(worker, names[i], breathe)
         end

@@ -223,7 +223,10 @@ local function count(requests, entry)
         latency_ms = event_ms and latency_ms and latency_ms + event_ms or latency_ms
         requests:tried(entry[1], verdict, latency_ms, at, in_flight[1],
                        verdict == "completed" and cost_of(entry) or nil)
-        return live and not event_ms and note_busy(var, entry, entry[1], live, at)
+        if live and not event_ms then -- a stream's header was noted when it began
+            note_busy(var, entry, entry[1], live, at)
+        end
+        return
     end
     local addresses, outcomes = try_outcomes.split(var.upstream_addr), outcomes_of(entry)
     if addresses[#addresses] == entry[entry.n].address then -- else another upstream had the last word
@@ -287,7 +290,7 @@ end
 
 
 --- Count what became of a subrequest for which nginx runs the log phase (`log_subrequest on`), if one of our
--- upstreams chose its server.
+-- upstreams chose its server. Return whether it was counted.
 local function count_subrequest(requests)
     local entry = ngx.is_subrequest and request.ended_subrequest()
     if not entry or entry.n == 0 then
@@ -318,7 +321,10 @@ end
 function _M.log()
     local requests, entry, key = worker.requests, request.ended_entry()
     if not entry then
-        return count_subrequest(requests) or count_bystander(requests)
+        if not count_subrequest(requests) then
+            count_bystander(requests)
+        end
+        return
     end
     if entry.n > 0 then
         count(requests, entry)

@@ -27,8 +27,11 @@ local _M = {}
 
 --- Unroll the rings of pickers that got new peers.
 local function grow(premature, pickers)
+    if premature then
+        return
+    end
     local breathe = clock.breather()
-    for i = 1, premature and 0 or #pickers do
+    for i = 1, #pickers do
         while pickers[i]:grow(GROW_SLOTS) > 0 do
             breathe()
         end

@@ -343,14 +343,14 @@ end
 --- Seed this worker's random numbers. nginx forks its workers, so without it,
 -- and with a seed out of the clock, all of them would walk their rings in step.
 local function seed()
-    local file = io.open("/dev/urandom", "rb")
-    local bytes = file and file:read(6)
-    if file then
-        file:close()
-    end
     local value = ngx.worker.pid() * 65536 + ngx.now() * 1000
-    for i = 1, bytes and #bytes or 0 do
-        value = (value * 256 + string.byte(bytes, i)) % 2 ^ 48
+    local file = io.open("/dev/urandom", "rb")
+    if file then
+        local bytes = file:read(6) or ""
+        file:close()
+        for i = 1, #bytes do
+            value = (value * 256 + string.byte(bytes, i)) % 2 ^ 48
+        end
     end
     math.randomseed(value)
 end

@@ -49,7 +49,11 @@ local function least(self, first, now, avoid)
     if not (avoid and failing(stats, first, now)) then
         best, best_in_flight = first, stats:in_flight(first.cell)
     end
-    for i = 1, few and choice:more() or #peers do
+    local looks = #peers
+    if few then
+        looks = choice:more()
+    end
+    for i = 1, looks do
         local peer = few and choice:look(i) or peers[i]
         local in_flight = stats:in_flight(peer.cell)
         -- in_flight / weight, times both weights: in whole numbers a tie is a tie.
