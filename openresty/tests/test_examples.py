@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -305,6 +306,40 @@ def test_the_short_example_serves_and_keeps_its_connections(rig: Rig) -> None:
     edge = rig.edge_of(text)
     assert edge.shares(3) == {"a": 3}
     assert [headers.get("connection") for _, headers, _ in a.received] == [None] * 3
+
+
+def test_the_guide_s_nginx_conf_serves_and_signs_with_the_key_that_only_root_reads(
+    rig: Rig, tmp_path: Path
+) -> None:
+    guide = (OPENRESTY.parent / "docs/guides/nginx.md").read_text()
+    written = re.search(r"```nginx\n(user www-data;.*?)```", guide, re.DOTALL)
+    assert written is not None
+    key, status_port = tmp_path / "key", free_port()
+    key.write_text("0123456789abcdef\n")
+    key.chmod(0o400)
+    text = written[1]
+    for before, after in (
+        ("user www-data;\n", ""),
+        ("pid /run/nginx.pid;", ""),
+        ("include /etc/nginx/modules-enabled/*.conf;", load_modules()),
+        ("10.0.0.5:11211", "127.0.0.1:11211"),
+        ("127.0.0.1:8082", f"127.0.0.1:{status_port}"),
+        ("/etc/steelyard/key", str(key)),
+    ):
+        assert before in text, before
+        text = text.replace(before, after)
+    servers = [rig.backend(name).address for name in "ab"]
+    edge = Edge(tmp_path / "nginx", on_this_machine(text, servers, rig.memcached.port, WORKERS), WORKERS)
+    try:
+        assert edge.test_config() == ""
+        assert {edge.get().headers["X-Steelyard-Server"] for _ in range(9)} == {"server-1", "server-2"}
+        for page in ("status", "metrics"):
+            with urlopen(f"http://127.0.0.1:{status_port}/steelyard/{page}") as answer:
+                assert answer.status == 200
+        rig.publish([("server-1", servers[0], 1, "up")], generation=1)
+        rig.wait_until(lambda: edge.logged("unsigned"), "a table without signature is refused")
+    finally:
+        edge.stop()
 
 
 def test_the_first_example_says_what_openresty_wants_of_it() -> None:
