@@ -89,10 +89,10 @@ PRESENTATION = Presentation(
 class CswrrParameters:
     """The parameters of the law `cswrr`; defaults as in gRPC proposal A58."""
 
-    blackout: float = parameter(10.0, 0, 3600, "s", "reports are first watched for this long, then used")
-    expiration: float = parameter(180.0, 1, 86400, "s", "a weight without a new report lasts this long")
+    blackout: float = parameter(10.0, 0, 3600, "s", "first reports of a server that are only watched")
+    expiration: float = parameter(180.0, 1, 86400, "s", "life of a weight without a new report")
     penalty: float = parameter(
-        1.0, 0, 1000, "utilization", "error_utilization_penalty: all failing adds this"
+        1.0, 0, 1000, "utilization", "error_utilization_penalty: added when every request fails"
     )
     S: float = parameter(*SHARED_S)
 

@@ -93,13 +93,15 @@ PRESENTATION = Presentation(
 class PaperParameters:
     """The parameters of the law `paper`."""
 
-    H: float = parameter(0.3, 0, 0.99, "score", "high-load threshold, the paper's: alert when U <= H")
+    H: float = parameter(0.3, 0, 0.99, "score", "the paper's high-load threshold: alert when U <= H")
     L: float = parameter(
-        0.4, 0, 1, "score", "low-load threshold, the paper's; above H (by 0.1 if only H is set)"
+        0.4, 0, 1, "score", "the paper's low-load threshold; above H (by 0.1 if only H is set)"
     )
-    decay: float = parameter(0.2, 0.001, 1, "of the gap", "calm return a tick: nine tenths in ten ticks")
+    decay: float = parameter(
+        0.2, 0.001, 1, "of the gap", "return to the baseline in a calm tick: nine tenths in ten ticks"
+    )
     scale_by_k: float = parameter(
-        0, 0, 1, "0 or 1", "1: k F W_S in eq 8, so that adjusted nodes do not shrink"
+        0, 0, 1, "0 or 1", "1: eq 8 as k F W_S, so that adjusted nodes do not shrink"
     )
     S: float = parameter(*SHARED_S)
 

@@ -74,7 +74,7 @@ def with_low_above_high(parameters: type, given: Mapping[str, float]) -> Mapping
 LOW_ABOVE_HIGH = 0.1
 """The distance of the default thresholds, L - H."""
 
-SHARED_S = (0.0, 0.0, 1e9, "weight", "what the weights sum to; 0: 20 k within 1000..1e6, for small steps")
+SHARED_S = (0.0, 0.0, 1e9, "weight", "sum of the weights; 0: 20 per peer, at least 1000 and at most 1e6")
 """The parameter S, the same for every law."""
 
 

@@ -31,33 +31,35 @@ MOST_NOT_OURS = 0.98
 def split(sums: Floats, known: Known, l0: float) -> tuple[Floats, Floats]:
     """Return e, load seconds a request, and w, load that is not ours; k each, e NaN where no cost is known.
 
-        x      = cost A/D,  d = B/D - x                the load that the known cost explains, and the rest
-        w_1    = min(w_0 (1 - F/D), max(d, 0))         what of it is known not to be ours
-        u      = d - w_1                               what nobody expected
-        a      = x^2/(x^2 + l0^2);   a += told (clip((y - cost)/(cost u/x), 0, 1) - a);   at least F/D
-        d > 0:   w = w_1 + (1 - a) u,  e = cost (1 + a u/x)
-        d <= 0:  w = 0,                e = cost (B/D + r0)/(x + r0)        r0: `IDLE_LOAD`
+        x       = cost A/D,  extra = B/D - x             the load that the known cost explains, and the rest
+        w_1     = min(w_0 (1 - F/D), max(extra, 0))      the part of the rest that is known not to be ours
+        new     = extra - w_1                            the part that was not expected
+        dearer  = x^2/(x^2 + l0^2)
+        dearer += contrast (clip((y - cost)/(cost new/x), 0, 1) - dearer);   at least F/D
+        extra > 0:   w = w_1 + (1 - dearer) new,  e = cost (1 + dearer new/x)
+        extra <= 0:  w = 0,                       e = cost (B/D + r0)/(x + r0)        r0: `IDLE_LOAD`
 
-    A load that nobody expected is a dearer request or somebody else's work; a is the part that is taken for
-    dearer requests. One window cannot tell: where our own load is large a dearer request is the likelier,
-    where it is small the other. Windows with more and with fewer requests can (w_0, told, y: `Known`).
-    `sums` may have rows of such tables, and so has then what is returned.
+    Unexpected load comes from more expensive requests or from somebody else's work; `dearer` is the part that
+    is taken for more expensive requests. One window cannot distinguish them. At a large load of our own, more
+    expensive requests are likelier; at a small one, somebody else's work is. Windows with different numbers
+    of requests do distinguish them (w_0, contrast and y: `Known`).
+    `sums` may have rows of such tables; so have the results.
     """
     price = np.where(np.isnan(known.cost), 1.0, known.cost)
     seconds = np.maximum(sums[..., SECONDS], FADED)
     load = sums[..., BUSY] / seconds
     x = sums[..., REQUESTS] / seconds * price
-    d = load - x
+    extra = load - x
     full = np.minimum(sums[..., FULL_SECONDS] / seconds, 1.0)
-    others = np.minimum(known.others * (1.0 - full), np.maximum(d, 0.0))
-    more = (d - others) / np.maximum(x, FADED)
-    a = x * x / (x * x + l0 * l0)
-    seen = clip((known.marginal / price - 1.0) / np.maximum(more, FADED), 0.0, 1.0)
-    a = np.maximum(a + known.contrast * (seen - a), full)
-    dearer = 1.0 + a * more
+    others = np.minimum(known.others * (1.0 - full), np.maximum(extra, 0.0))
+    unexpected_part = (extra - others) / np.maximum(x, FADED)
+    dearer_part = x * x / (x * x + l0 * l0)
+    marginal_part = clip((known.marginal / price - 1.0) / np.maximum(unexpected_part, FADED), 0.0, 1.0)
+    dearer_part = np.maximum(dearer_part + known.contrast * (marginal_part - dearer_part), full)
+    dearer = 1.0 + dearer_part * unexpected_part
     cheaper = (load + IDLE_LOAD) / (x + IDLE_LOAD)
-    ratio = np.where(sums[..., REQUESTS] > FADED, np.where(d > 0, dearer, cheaper), 1.0)
-    not_ours = clip(others + (1.0 - a) * (d - others), 0.0, MOST_NOT_OURS)
+    ratio = np.where(sums[..., REQUESTS] > FADED, np.where(extra > 0, dearer, cheaper), 1.0)
+    not_ours = clip(others + (1.0 - dearer_part) * (extra - others), 0.0, MOST_NOT_OURS)
     return clip(known.cost * ratio, COST_MIN, COST_MAX), not_ours
 
 

@@ -28,55 +28,59 @@ RECENT_WINDOWS = CHANGE_WINDOWS[-1] + 2
 class SteelyardParameters:
     """The parameters of the law `steelyard`."""
 
-    tau: float = parameter(30.0, 1, 3600, "s", "memory of the evidence: quiet weights; change is detected")
-    n0: float = parameter(10.0, 0.1, 1e6, "requests", "worth of the prior at the baseline weight")
-    p0: float = parameter(1.0, 0.001, 1e6, "load s", "most that the prior is worth: where requests are dear")
+    tau: float = parameter(30.0, 1, 3600, "s", "memory of the evidence: long for quiet weights")
+    n0: float = parameter(
+        10.0, 0.1, 1e6, "requests", "weight of the prior, the baseline, against requests seen"
+    )
+    p0: float = parameter(1.0, 0.001, 1e6, "load s", "upper limit of the prior where requests are expensive")
     tau_n: float = parameter(
-        5.0, 0.1, 3600, "s", "how soon what is in flight without load passes for open connections"
+        5.0, 0.1, 3600, "s", "time in which requests in flight without load become open connections"
     )
     l0: float = parameter(
-        0.1, 0.001, 1, "load", "own load below which a load that nobody expected is somebody else's"
+        0.1, 0.001, 1, "load", "own load below which unexpected load is taken for somebody else's"
     )
     h_hot: float = parameter(3.0, 1, 100, "sigma", "change test of a peer beyond H or L: eager")
     h_cold: float = parameter(
-        4.5, 1, 100, "sigma", "change test otherwise: one false alarm in days, not hours"
+        4.5, 1, 100, "sigma", "change test of other peers: one false alarm in days, not hours"
     )
     eps: float = parameter(
-        0.05, 0, 1, "ratio", "model error that the change test forgives however many requests"
+        0.05, 0, 1, "ratio", "model error that the change test allows, however many the requests"
     )
-    beta: float = parameter(0.02, 0.0001, 1, "1/s", "how fast the dispersion of the counts is learnt")
+    beta: float = parameter(0.02, 0.0001, 1, "1/s", "learning rate of the dispersion of the counts")
     H: float = parameter(0.3, 0, 0.99, "score", "the paper's high-load threshold: alert when U <= H")
     L: float = parameter(
         0.4, 0, 1, "score", "the paper's low-load threshold; above H (by 0.1 if only H is set)"
     )
-    hyst: float = parameter(0.05, 0, 1, "score", "added to H while in alert, so that it does not flutter")
+    hyst: float = parameter(0.05, 0, 1, "score", "hysteresis: added to H during an alert")
     gamma: float = parameter(
-        0.9, 0, 1, "ratio", "part of the bottleneck in U: idle indicators dilute the paper's"
+        0.9, 0, 1, "ratio", "part of the bottleneck in U; idle indicators dilute the paper's score"
     )
     R0: float = parameter(0.1, 0.001, 1, "load", "range below which an indicator's differences are noise")
-    phi: float = parameter(0.2, 0, 1, "ratio", "part of the entropy weights that stays equal, so none dies")
+    phi: float = parameter(0.2, 0, 1, "ratio", "part of the entropy weights that is always shared equally")
     tau_W: float = parameter(30.0, 0, 3600, "s", "memory of the entropy weights")
-    alpha: float = parameter(0.5, 0.01, 1, "ratio", "smoothing of residuals, the last second's part")
+    alpha: float = parameter(0.5, 0.01, 1, "ratio", "smoothing of residuals: the part of the last second")
     knee_mem: float = parameter(
-        0.8, 0, 0.99, "load", "memory is a stock: below this a fuller cache is not load; a declared knee wins"
+        0.8, 0, 0.99, "load", "memory utilization below which a fuller cache is no load; a declared knee wins"
     )
     d_sat: float = parameter(1.0, 0.01, 60, "s", "backlog above the mean that counts as fully busy")
     kappa: float = parameter(
-        5.0, 1, 1000, "ratio", "latency over the median's that is slow, not just different"
+        5.0, 1, 1000, "ratio", "latency over the median's from which a server counts as slow"
     )
     tau_e: float = parameter(
-        10.0, 1, 3600, "s", "memory of failures: a mended server is back within 3 of these"
+        10.0, 1, 3600, "s", "memory of failures: a repaired server is back within three times this"
     )
-    m_min: float = parameter(0.02, 1e-6, 1, "of W_S", "floor: enough requests to see that a peer got better")
+    m_min: float = parameter(
+        0.02, 1e-6, 1, "of W_S", "floor: enough requests to notice that a peer has recovered"
+    )
     z_max: float = parameter(
-        4.0, 0, 20, "ln", "ceiling, e^4 = 55 times W_S: a wrong baseline, not a broken reader"
+        4.0, 0, 20, "ln", "ceiling, e^4 = 55 times W_S: room for a wrong baseline, not for a broken reader"
     )
     ramp: float = parameter(30.0, 0, 3600, "s", "slow start of new and recovered peers; 0: none")
     aggression: float = parameter(
-        1.0, 0.1, 10, "exponent", "of slow start, as Envoy's: 1 is linear, more is faster"
+        1.0, 0.1, 10, "exponent", "shape of slow start, as in Envoy: 1 is linear, more is faster"
     )
     join_min: float = parameter(
-        0.1, 0.01, 1, "ratio", "where slow start begins, as Envoy's min_weight_percent"
+        0.1, 0.01, 1, "ratio", "first factor of slow start, as Envoy's min_weight_percent"
     )
     S: float = parameter(*SHARED_S)
 
