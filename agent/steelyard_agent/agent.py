@@ -6,7 +6,7 @@ the clocks. The last good reading is kept here; all else is in the modules it ca
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import replace
 
 from steelyard_protocol.memcached_writer import MemcachedWriter
 from steelyard_protocol.sample_record import SampleRecord
@@ -80,65 +80,74 @@ class Sampler:
             self._root = now.root
 
 
-@dataclass
 class Agent:
     """One server's samples on their way to the pool.
 
     `clock` is monotonic; `last` is the last sample. A status is stale after `stale_s`.
     """
 
-    sampler: Sampler
-    stream: RecordStream
-    pool: MemcachedWriter
-    _: KW_ONLY
-    interval_s: float
-    stale_s: float
-    clock: Callable[[], float]
-    show: Sequence[Callable[[Status], None]] = ()
-    registered: Callable[[], bool | None] = lambda: None
-    application: Callable[[], orca_report.LoadReport] = dict
-
-    def __post_init__(self) -> None:
-        self.name = self.stream.name
+    def __init__(
+        self,
+        sampler: Sampler,
+        stream: RecordStream,
+        pool: MemcachedWriter,
+        *,
+        interval_s: float,
+        stale_s: float,
+        clock: Callable[[], float],
+        show: Sequence[Callable[[Status], None]] = (),
+        registered: Callable[[], bool | None] = lambda: None,
+        application: Callable[[], orca_report.LoadReport] = dict,
+    ) -> None:
+        self._sampler = sampler
+        self._stream = stream
+        self._pool = pool
+        self.interval_s = interval_s
+        self._stale_s = stale_s
+        self._clock = clock
+        self._show = show
+        self._registered = registered
+        self._application = application
+        self.name = stream.name
         # What is sent by an agent that leaves before it measured anything.
-        self.last = Sample(interval_s=self.interval_s, utilization=sample.NOTHING, capacity=sample.NOTHING)
+        self.last = Sample(interval_s=interval_s, utilization=sample.NOTHING, capacity=sample.NOTHING)
         self._delivered = 0
         self._dropped = 0
 
     @property
     def seq(self) -> int:
         """Return the number of the last record."""
-        return self.stream.seq
+        return self._stream.seq
 
     def tick(self) -> SampleRecord | None:
         """Take a sample, send it and show it; return what was sent, None when there was nothing to."""
-        taken = self.sampler.step()
+        taken = self._sampler.step()
         if taken is not None:
             self.last = taken
         sent = self._send(taken) if taken is not None else None
-        if self.show:
+        if self._show:
             status = Status(
-                at_s=self.clock(),
-                stale_s=self.stale_s,
+                at_s=self._clock(),
+                stale_s=self._stale_s,
                 record=sent,
                 delivered=self._delivered,
                 dropped=self._dropped,
-                reachable=self.pool.reachable,
-                registered=self.registered(),
-                application=self.application(),
+                reachable=self._pool.reachable,
+                registered=self._registered(),
+                application=self._application(),
             )
-            for show in self.show:
+            for show in self._show:
                 show(status)
         return sent
 
     def leave(self) -> SampleRecord:
         """Send a last sample that says so: a fresh one, or else the last that could be taken."""
-        return self._send(self.sampler.step() or self.last, leaving=True)
+        return self._send(self._sampler.step() or self.last, leaving=True)
 
     def _send(self, taken: Sample, *, leaving: bool = False) -> SampleRecord:
-        sent, value = self.stream.next(taken, leaving=leaving)
-        if self.pool.put_many({self.stream.at: value}):
+        sent, value = self._stream.next(taken, leaving=leaving)
+        if self._pool.put_many({self._stream.at: value}):
             self._delivered += 1
-        elif self.pool.reachable:  # it has a server
+        elif self._pool.reachable:  # it has a server
             self._dropped += 1
         return sent

@@ -19,7 +19,6 @@ slowly, and stops or bunches nothing.
     e   by how much due + n T misses its instant, within +-T/2
 """
 
-from dataclasses import KW_ONLY, dataclass, field
 from hashlib import blake2b
 from math import ceil
 
@@ -66,7 +65,6 @@ def aimed(
     return due_s - max(-shift * interval_s, min(shift * interval_s, missed_s))
 
 
-@dataclass
 class Pace:
     """When one sender acts: `due_s`, on the monotonic clock, which is its start at first.
 
@@ -74,25 +72,37 @@ class Pace:
     drift. One that is nearer than `shortest` intervals when `next` is called is left out.
     """
 
-    due_s: float
-    _: KW_ONLY
-    interval_s: float
-    instant_s: float
-    shortest: float = SHORTEST
-    _shift: float = field(default=START_SHIFT, init=False)
+    def __init__(
+        self,
+        due_s: float,
+        *,
+        interval_s: float,
+        instant_s: float,
+        shortest: float = SHORTEST,
+    ) -> None:
+        self._due_s = due_s
+        self._interval_s = interval_s
+        self._instant_s = instant_s
+        self._shortest = shortest
+        self._shift: float = START_SHIFT
+
+    @property
+    def due_s(self) -> float:
+        """The next instant, seconds of the monotonic clock."""
+        return self._due_s
 
     def next(self, now_s: float, wall_s: float) -> int:
         """Go on to the next instant; return how many were left out.
 
         `now_s` and `wall_s` are the monotonic and the wall clock of this moment.
         """
-        periods = max(1, ceil((now_s - self.due_s) / self.interval_s + self.shortest))
-        self.due_s = aimed(
-            self.due_s + periods * self.interval_s,
+        periods = max(1, ceil((now_s - self._due_s) / self._interval_s + self._shortest))
+        self._due_s = aimed(
+            self._due_s + periods * self._interval_s,
             now_s=now_s,
             wall_s=wall_s,
-            interval_s=self.interval_s,
-            instant_s=self.instant_s,
+            interval_s=self._interval_s,
+            instant_s=self._instant_s,
             shift=self._shift,
         )
         self._shift = MAX_SHIFT

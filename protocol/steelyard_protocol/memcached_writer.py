@@ -14,7 +14,6 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
 from math import ceil
 
 from steelyard_protocol import memcached_client, rendezvous
@@ -44,21 +43,25 @@ def put_s(interval_s: float, servers: int) -> float:
     return min(memcached_client.TIMEOUT_S, interval_s / 2 / servers)
 
 
-@dataclass
 class MemcachedServer:
     """A server that is left alone for a while after it failed.
 
     `clock` is monotonic; `random` is within 0..1 and spreads reconnects.
     """
 
-    client: MemcachedClient
-    _: KW_ONLY
-    ttl_s: int
-    clock: Callable[[], float] = time.monotonic
-    random: Callable[[], float] = random.random
-
-    def __post_init__(self) -> None:
-        self.name = self.client.name
+    def __init__(
+        self,
+        client: MemcachedClient,
+        *,
+        ttl_s: int,
+        clock: Callable[[], float] = time.monotonic,
+        random: Callable[[], float] = random.random,
+    ) -> None:
+        self._client = client
+        self._ttl_s = ttl_s
+        self._clock = clock
+        self._random = random
+        self.name = client.name
         self._failures = 0
         self._fault = ""
         self._not_before_s = 0.0
@@ -68,18 +71,18 @@ class MemcachedServer:
 
         Never raises, takes no longer than the client's timeout for each part, tries nothing during a pause.
         """
-        return self._try(lambda: self.client.put_many(values, ttl_s=self.ttl_s))
+        return self._try(lambda: self._client.put_many(values, ttl_s=self._ttl_s))
 
     def append(self, key: str, value: bytes, *, ttl_s: int) -> str | None:
         """Append to a value, or store it for `ttl_s` seconds; otherwise as `put_many`."""
-        return self._try(lambda: self.client.append(key, value, ttl_s=ttl_s))
+        return self._try(lambda: self._client.append(key, value, ttl_s=ttl_s))
 
     def close(self) -> None:
         """Close the connection."""
-        self.client.close()
+        self._client.close()
 
     def _try(self, put: Callable[[], None]) -> str | None:
-        if self._failures and self.clock() < self._not_before_s:
+        if self._failures and self._clock() < self._not_before_s:
             return self._fault
         try:
             put()
@@ -95,7 +98,7 @@ class MemcachedServer:
         if self._failures > 1:
             # 2 ** 10 is beyond the longest pause; an unbounded exponent would overflow within a day.
             pause_s = min(FIRST_PAUSE_S * 2 ** min(self._failures - 2, 10), LONGEST_PAUSE_S)
-            self._not_before_s = self.clock() + pause_s * (0.5 + self.random() / 2)
+            self._not_before_s = self._clock() + pause_s * (0.5 + self._random() / 2)
 
 
 class MemcachedWriter:

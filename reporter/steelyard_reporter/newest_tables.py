@@ -7,7 +7,6 @@ not hold are read from its chunks (`table_chunks`), all of them or none.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
 from dataclasses import replace as with_members
 
 from msgspec.structs import replace
@@ -25,28 +24,37 @@ GetMany = Callable[[Sequence[str]], Mapping[str, bytes]]
 """Returns the values of the keys that are there, or raises `Unavailable`: `MemcachedClient.get_many`."""
 
 
-@dataclass
 class Tables:
     """The tables of some upstreams, from servers by name; `keys` may have signed them.
 
     `wall_clock` is seconds since 1970.
     """
 
-    servers: Mapping[str, GetMany]
-    upstreams: Sequence[str]
-    _: KW_ONLY
-    keys: Sequence[bytes] = field(repr=False)
-    wall_clock: Callable[[], float]
-
-    def __post_init__(self) -> None:
-        self.newest: dict[str, WeightTable] = {}
+    def __init__(
+        self,
+        servers: Mapping[str, GetMany],
+        upstreams: Sequence[str],
+        *,
+        keys: Sequence[bytes],
+        wall_clock: Callable[[], float],
+    ) -> None:
+        self._servers = servers
+        self._upstreams = upstreams
+        self._keys = keys
+        self._wall_clock = wall_clock
+        self._newest: dict[str, WeightTable] = {}
         self._seen: dict[tuple[str, str], bytes] = {}
+
+    @property
+    def newest(self) -> Mapping[str, WeightTable]:
+        """The newest table of each upstream."""
+        return self._newest
 
     def fetch(self) -> dict[str, str]:
         """Take over what is newer; return by upstream why there is no table, or none that is believed."""
         faults: dict[str, str] = {}
-        missing = {upstream: wire.weights_key(upstream) for upstream in self.upstreams}
-        for name, get_many in self.servers.items():
+        missing = {upstream: wire.weights_key(upstream) for upstream in self._upstreams}
+        for name, get_many in self._servers.items():
             try:
                 values = get_many([*missing.values()])
             except Unavailable:
@@ -70,7 +78,7 @@ class Tables:
         return {
             upstream: f"Memcached has no weight table of {upstream}: is it declared, does a controller run?"
             for upstream in missing
-            if upstream not in self.newest
+            if upstream not in self._newest
         } | faults
 
     def _take(self, upstream: str, value: bytes, get_many: GetMany) -> tuple[str | None, bool]:
@@ -81,10 +89,10 @@ class Tables:
         head = message.table if isinstance(message, Manifest) else message
         if head.upstream != upstream:
             return _refused(upstream, f"that of {head.upstream}"), False
-        last = self.newest.get(upstream)
+        last = self._newest.get(upstream)
         if last is not None and head.order <= last.order:
             return None, False
-        if last is None and self.keys and head.issued_at_ms < 1000 * self.wall_clock() - OLDEST_MS:
+        if last is None and self._keys and head.issued_at_ms < 1000 * self._wall_clock() - OLDEST_MS:
             return (
                 f"the weight table of {upstream} is more than 25 hours old: "
                 "look at this clock and the controller's"
@@ -92,7 +100,7 @@ class Tables:
         table = self._joined(message, last, get_many) if isinstance(message, Manifest) else message
         if isinstance(table, Refused):
             return _refused(upstream, str(table)), False
-        self.newest[upstream] = table
+        self._newest[upstream] = table
         return None, True
 
     def _joined(
@@ -120,7 +128,7 @@ class Tables:
 
     def _opened(self, value: bytes) -> bytes | Refused:
         text: bytes | Refused = Refused("signature", "there is no key")
-        for key in self.keys or (None,):
+        for key in self._keys or (None,):
             text = signature.open_value(key, value)
             if not isinstance(text, Refused) or text.reason != "signature":
                 break

@@ -5,7 +5,6 @@ I/O comes in as arguments: the sockets, Memcached, the clocks. `loop` decides wh
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
 
 from steelyard_protocol import announced, signature, traffic_report, wire
 from steelyard_protocol.deadline import Deadline
@@ -51,33 +50,40 @@ class FaultLog:
             log.info("no longer: %s", self._known.pop(key))
 
 
-@dataclass
 class Reporter:
     """The reporter of one HAProxy; `boot` tells its runs apart, and `key` signs its reports."""
 
-    settings: Settings
-    _: KW_ONLY
-    pool: MemcachedWriter
-    tables: Tables
-    key: bytes | None = field(repr=False)
-    boot: str
-    clock: Callable[[], float]
-    wall_clock: Callable[[], float]
-
-    def __post_init__(self) -> None:
-        self._deadline = Deadline(self.clock)
-        self._sockets = [RuntimeSocket(address, self._deadline) for address in self.settings.sockets]
-        self._windows = Windows(self.settings.interval_s)
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        pool: MemcachedWriter,
+        tables: Tables,
+        key: bytes | None,
+        boot: str,
+        clock: Callable[[], float],
+        wall_clock: Callable[[], float],
+    ) -> None:
+        self._settings = settings
+        self._pool = pool
+        self._tables = tables
+        self._key = key
+        self._boot = boot
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._deadline = Deadline(clock)
+        self._sockets = [RuntimeSocket(address, self._deadline) for address in settings.sockets]
+        self._windows = Windows(settings.interval_s)
         self._faults = FaultLog()
         self._processes: list[Process] = []
         self._seq = 0
         self._unread: dict[str, int] = {}
-        self._named: dict[str, set[str]] = {upstream: set() for upstream in self.settings.upstreams}
+        self._named: dict[str, set[str]] = {upstream: set() for upstream in settings.upstreams}
         self._added: dict[tuple[str, int, str], set[str]] = {}
 
     def report(self) -> list[TrafficReport]:
         """Read HAProxy and send a report for each upstream; return those that were made."""
-        at_s, at_ms = self.clock(), int(1000 * self.wall_clock())
+        at_s, at_ms = self._clock(), int(1000 * self._wall_clock())
         self._processes = []
         try:
             self._processes = self._read()
@@ -93,31 +99,31 @@ class Reporter:
             log.info("%s: what was done since the last report is not reported", window.broken)
             return []
         self._seq += 1
-        made = [self._made(table, window, at_ms) for table in self.tables.newest.values()]
+        made = [self._made(table, window, at_ms) for table in self._tables.newest.values()]
         reports = [report for report in made if report.ids]
         values: dict[str, bytes] = {}
         for report in reports:
-            text = traffic_report.encode(report, self.tables.newest[report.upstream].report_version)
-            value = text if self.key is None else signature.sign(self.key, text)
+            text = traffic_report.encode(report, self._tables.newest[report.upstream].report_version)
+            value = text if self._key is None else signature.sign(self._key, text)
             values[wire.traffic_key(report.upstream, report.lb)] = value
             log.debug("%s", text.decode())
-        self.pool.put_many(values)
+        self._pool.put_many(values)
         self._announce([report.upstream for report in reports])
         return reports
 
     def follow(self) -> None:
         """Take over the newest tables; where weights are set here, make HAProxy follow them."""
-        self._faults.tell("tables", self.tables.fetch())
-        if not self.settings.set_weights:
+        self._faults.tell("tables", self._tables.fetch())
+        if not self._settings.set_weights:
             return
         self._remember()
         faults: dict[str, str] = {}
-        self._deadline.start(READ_PART * self.settings.interval_s)
+        self._deadline.start(READ_PART * self._settings.interval_s)
         for process in self._processes:
             if process.ending:
                 continue
-            for upstream, table in self.tables.newest.items():
-                backend = self.settings.upstreams[upstream]
+            for upstream, table in self._tables.newest.items():
+                backend = self._settings.upstreams[upstream]
                 servers = process.servers[backend]
                 if servers is None:
                     continue
@@ -133,10 +139,10 @@ class Reporter:
 
     def _announce(self, reported: Sequence[str]) -> None:
         """Tell the controller of the upstreams whose table does not name this load balancer."""
-        lb, unread, faults = self.settings.lb, dict[str, int](), dict[str, str]()
+        lb, unread, faults = self._settings.lb, dict[str, int](), dict[str, str]()
         for upstream in reported:
             # A controller of an earlier version names nobody.
-            reporters = self.tables.newest[upstream].reporters
+            reporters = self._tables.newest[upstream].reporters
             if reporters is not None and lb not in reporters:
                 unread[upstream] = self._unread.get(upstream, 0) + 1
             elif upstream in self._unread:
@@ -150,12 +156,12 @@ class Reporter:
         self._faults.tell("unread", faults)
         if unread:
             lines = announced.lines([*unread][: announced.AT_ONCE], lb)
-            self.pool.append(wire.ANNOUNCED_KEY, lines, ttl_s=announced.TTL_S)
+            self._pool.append(wire.ANNOUNCED_KEY, lines, ttl_s=announced.TTL_S)
 
     def _remember(self) -> None:
         """Remember the servers that tables name; forget those, and processes, that are gone."""
-        for upstream, table in self.tables.newest.items():
-            declared, backend = {peer.id for peer in table.peers}, self.settings.upstreams[upstream]
+        for upstream, table in self._tables.newest.items():
+            declared, backend = {peer.id for peer in table.peers}, self._settings.upstreams[upstream]
             self._named[upstream] |= declared
             if self._processes:
                 there = (process.servers[backend] or () for process in self._processes)
@@ -166,34 +172,34 @@ class Reporter:
         self._added = {place: names for place, names in self._added.items() if place[:2] in running}
 
     def _read(self) -> list[Process]:
-        self._deadline.start(READ_PART * self.settings.interval_s)
-        backends = list(dict.fromkeys(self.settings.upstreams.values()))
+        self._deadline.start(READ_PART * self._settings.interval_s)
+        backends = list(dict.fromkeys(self._settings.upstreams.values()))
         return [process for each in self._sockets for process in each.read(backends)]
 
     def _tell_mismatches(self) -> None:
         faults: dict[str, str] = {}
-        for table in self.tables.newest.values():
-            backend = self.settings.upstreams[table.upstream]
+        for table in self._tables.newest.values():
+            backend = self._settings.upstreams[table.upstream]
             for process in self._processes:
                 if not process.ending:
                     texts = orders.mismatches(
                         table,
                         backend,
                         process.servers[backend],
-                        sets=self.settings.set_weights,
-                        adds=self.settings.add_servers is not None,
+                        sets=self._settings.set_weights,
+                        adds=self._settings.add_servers is not None,
                     )
                     faults |= {f"{table.upstream}/{kind}": text for kind, text in texts.items()}
         self._faults.tell("names", faults)
 
     def _made(self, table: WeightTable, window: Window, at_ms: int) -> TrafficReport:
-        seen: Mapping[str, Figures] = window.figures.get(self.settings.upstreams[table.upstream], {})
+        seen: Mapping[str, Figures] = window.figures.get(self._settings.upstreams[table.upstream], {})
         ids = [peer.id for peer in table.peers if peer.id in seen]
         rows = [seen[name] for name in ids]
         return TrafficReport(
             upstream=table.upstream,
-            lb=self.settings.lb,
-            boot=self.boot,
+            lb=self._settings.lb,
+            boot=self._boot,
             seq=self._seq,
             interval_s=round(max(0.001, window.interval_s), 3),
             ids=ids,
@@ -213,7 +219,7 @@ class Reporter:
             table,
             backend,
             servers,
-            keywords=self.settings.add_servers,
+            keywords=self._settings.add_servers,
             named_before=self._named[table.upstream],
             added_before=added,
         )

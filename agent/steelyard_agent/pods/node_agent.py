@@ -5,7 +5,7 @@ as long as the pod is listed.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 
 from steelyard_protocol.memcached_writer import MemcachedWriter
 from steelyard_protocol.sample_record import SampleRecord
@@ -17,14 +17,13 @@ from steelyard_agent.pods.pod_list import Pod
 from steelyard_agent.record_stream import RecordStream
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Watched:
     sampler: Sampler
     stream: RecordStream
     evidence: Sequence[Evidence] = ()
 
 
-@dataclass
 class NodeAgent:
     """The pods that `pods` returns, each sampled and sent under its own name by what `watch` makes for it.
 
@@ -32,28 +31,37 @@ class NodeAgent:
     `clock` is monotonic; a status is stale after `stale_s`; `listed` tells whether the API server answers.
     """
 
-    pods: Callable[[], Sequence[Pod]]
-    watch: Callable[[Pod], tuple[Sampler, RecordStream]]
-    pool: MemcachedWriter
-    _: KW_ONLY
-    node: str
-    interval_s: float
-    stale_s: float
-    clock: Callable[[], float]
-    show: Sequence[Callable[[NodeStatus], None]] = ()
-    listed: Callable[[], bool] = lambda: True
-
-    def __post_init__(self) -> None:
-        self.name = f"node {self.node}"
+    def __init__(
+        self,
+        pods: Callable[[], Sequence[Pod]],
+        watch: Callable[[Pod], tuple[Sampler, RecordStream]],
+        pool: MemcachedWriter,
+        *,
+        node: str,
+        interval_s: float,
+        stale_s: float,
+        clock: Callable[[], float],
+        show: Sequence[Callable[[NodeStatus], None]] = (),
+        listed: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._pods = pods
+        self._watch = watch
+        self._pool = pool
+        self.interval_s = interval_s
+        self._stale_s = stale_s
+        self._clock = clock
+        self._show = show
+        self._listed = listed
+        self.name = f"node {node}"
         self._watched: dict[tuple[str, str], _Watched] = {}
         self._delivered = 0
         self._dropped = 0
 
     def tick(self) -> tuple[SampleRecord, ...]:
         """Sample every pod, send and show the samples; return them."""
-        pods = {(pod.uid, pod.upstream): pod for pod in self.pods()}
+        pods = {(pod.uid, pod.upstream): pod for pod in self._pods()}
         self._watched = {
-            key: self._watched.get(key) or _Watched(*self.watch(pod)) for key, pod in pods.items()
+            key: self._watched.get(key) or _Watched(*self._watch(pod)) for key, pod in pods.items()
         }
         records: list[SampleRecord] = []
         values: dict[str, bytes] = {}
@@ -65,7 +73,7 @@ class NodeAgent:
                 values[watched.stream.at] = value
             watched.evidence = () if taken is None else taken.evidence
         if values:
-            taken_keys = self.pool.put_many(values)
+            taken_keys = self._pool.put_many(values)
             self._delivered += len(taken_keys)
             self._dropped += len(values) - len(taken_keys)
         self._tell(tuple(records))
@@ -79,17 +87,17 @@ class NodeAgent:
         return {watched.stream.name: watched.evidence for watched in self._watched.values()}
 
     def _tell(self, records: tuple[SampleRecord, ...]) -> None:
-        if not self.show:
+        if not self._show:
             return
         status = NodeStatus(
-            at_s=self.clock(),
-            stale_s=self.stale_s,
+            at_s=self._clock(),
+            stale_s=self._stale_s,
             records=records,
             absent=len(self._watched) - len(records),
             delivered=self._delivered,
             dropped=self._dropped,
-            reachable=self.pool.reachable,
-            listed=self.listed(),
+            reachable=self._pool.reachable,
+            listed=self._listed(),
         )
-        for show in self.show:
+        for show in self._show:
             show(status)

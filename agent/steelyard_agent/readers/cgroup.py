@@ -45,7 +45,6 @@ class _Levels:
     """The group with the tightest quota, and that quota; where none has one, the group itself."""
 
 
-@dataclass(kw_only=True)
 class CgroupReader:
     """Reads this process's own group below `root`, or the one that `find` returns.
 
@@ -54,25 +53,33 @@ class CgroupReader:
     have the same `hardware` and `moment`.
     """
 
-    root: Path = Path("/")
-    find: Callable[[], Mapping[str, Cgroup]] | None = None
-    count_io: bool = False
-    count_net: bool = True
-    nics: Callable[[], Mapping[str, NicCounters]] | None = None
-    extras: bool = False
-    name: str = ""
-    hardware: Hardware | None = None
-    moment: Moment | None = None
-    clock: Callable[[], float] = time.monotonic
-
-    def __post_init__(self) -> None:
-        self._find = self.find or (lambda: _own_container(self.root))
-        self._began_s = uptime.container_began_s(self.root) if self.find is None else None
-        self._columns = ColumnReader(self.name)
-        self._hardware = self.hardware or Hardware(devices_below(self.root), self._columns)
-        self._nics = self.nics or self._hardware.nics
-        self._net_source = {} if self.nics is None else {"net": "/proc/PID/net/dev of a process of it"}
-        self._moment = self.moment or Moment(span_s=0.0)
+    def __init__(
+        self,
+        *,
+        root: Path = Path("/"),
+        find: Callable[[], Mapping[str, Cgroup]] | None = None,
+        count_io: bool = False,
+        count_net: bool = True,
+        nics: Callable[[], Mapping[str, NicCounters]] | None = None,
+        extras: bool = False,
+        name: str = "",
+        hardware: Hardware | None = None,
+        moment: Moment | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._root = root
+        self._count_io = count_io
+        self._count_net = count_net
+        self._extras = extras
+        self._name = name
+        self._clock = clock
+        self._find = find or (lambda: _own_container(root))
+        self._began_s = uptime.container_began_s(root) if find is None else None
+        self._columns = ColumnReader(name)
+        self._hardware = hardware or Hardware(devices_below(root), self._columns)
+        self._nics = nics or self._hardware.nics
+        self._net_source = {} if nics is None else {"net": "/proc/PID/net/dev of a process of it"}
+        self._moment = moment or Moment(span_s=0.0)
         self._groups: Mapping[str, Cgroup] = {}
         self._levels = _Levels(cpu=(), memory=(), cpuset_cores=None)
         self._sources: Mapping[str, str] = {}
@@ -80,33 +87,33 @@ class CgroupReader:
 
     def __call__(self) -> CgroupReading | Absent:
         """Read the group, or say why there is none; never raises."""
-        at_s = self.clock()
+        at_s = self._clock()
         try:
             self._refresh(at_s)
             group = self._groups.get("cpuacct") or self._groups.get("memory")
             if group is None:
                 return Absent(
-                    f"{self.name}: no control group counts its CPU time or its memory"
-                    if self.name
+                    f"{self._name}: no control group counts its CPU time or its memory"
+                    if self._name
                     else "no control group counts the CPU time or the memory of this process"
                 )
-            identity = cgroup_files.identity(self.root, group)
+            identity = cgroup_files.identity(self._root, group)
         except (OSError, ValueError) as error:
             found_before = self._found_at_s not in {None, at_s}
             self._found_at_s = None
             if found_before:  # it is gone since; there may be another one, and if not, that is the reason
                 return self()
-            whose = f"{self.name}: its" if self.name else "the"
+            whose = f"{self._name}: its" if self._name else "the"
             return Absent(f"{whose} control group cannot be found ({error})")
         self._hardware.refresh(at_s)
         self._moment.at(at_s)
-        return self._reading(at_s, identity, self.name or group.folder)
+        return self._reading(at_s, identity, self._name or group.folder)
 
     def _refresh(self, at_s: float) -> None:
         known = self._found_at_s is not None and 0 <= at_s - self._found_at_s < LIMITS_AGE_S
         if not known or self._quota_changed():
             self._groups = self._find()
-            self._levels = _levels(self.root, self._groups)
+            self._levels = _levels(self._root, self._groups)
             self._sources = {**cgroup_files.sources(self._groups), **self._net_source}
             self._found_at_s = at_s
 
@@ -114,10 +121,10 @@ class CgroupReader:
         if self._levels.quota is None:
             return False
         group, cores = self._levels.quota
-        return cgroup_files.quota_cores(self.root, group) != cores
+        return cgroup_files.quota_cores(self._root, group) != cores
 
     def _reading(self, at_s: float, identity: tuple[object, ...], name: str) -> CgroupReading:
-        read, once, hardware, root = self._columns.read, self._moment.read, self._hardware, self.root
+        read, once, hardware, root = self._columns.read, self._moment.read, self._hardware, self._root
         whole = hardware.disks.values()
         return CgroupReading(
             at_s=at_s,
@@ -130,18 +137,18 @@ class CgroupReader:
                 self._used(*level, "memory", cgroup_files.used_bytes) for level in self._levels.memory
             ),
             machine_memory=read("memory size", lambda: once("memory", hardware.memory)),
-            nics=read("net", self._nics) if self.count_net else None,
+            nics=read("net", self._nics) if self._count_net else None,
             io_stalled_s=self._of(
                 "blkio", "io pressure", lambda group: cgroup_files.io_stalled_s(root, group)
             ),
             io_ops=self._of("blkio", "io", lambda group: cgroup_files.io_ops(root, group, whole))
-            if self.count_io
+            if self._count_io
             else None,
             throttling=self._of("cpu", "throttling", lambda group: cgroup_files.throttling(root, group))
-            if self.extras
+            if self._extras
             else None,
             up_s=None if self._began_s is None else max(0.0, uptime.since_boot_s() - self._began_s),
-            stalled_s=(read("pressure", hardware.devices.stalled_s) or {}) if self.extras else {},
+            stalled_s=(read("pressure", hardware.devices.stalled_s) or {}) if self._extras else {},
             sources=self._sources,
         )
 
@@ -157,7 +164,7 @@ class CgroupReader:
         name = f"{what} of {level.path}"
         return replace(
             level,
-            used=self._columns.read(name, lambda: self._moment.read(name, lambda: used(self.root, counted))),
+            used=self._columns.read(name, lambda: self._moment.read(name, lambda: used(self._root, counted))),
         )
 
 

@@ -5,7 +5,6 @@ I/O only. Inside a container these are the host's figures, not the container's.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard_agent.readers import uptime
@@ -14,25 +13,29 @@ from steelyard_agent.readers.hardware import Hardware, devices_below
 from steelyard_agent.scopes.host import HostReading
 
 
-@dataclass(kw_only=True)
 class HostReader:
     """Reads the machine's counters; `extras` are what is only shown.
 
     Its devices are this platform's, on Linux below `root`: set `psutil.PROCFS_PATH` there too.
     """
 
-    root: Path = Path("/")
-    extras: bool = False
-    clock: Callable[[], float] = time.monotonic
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        *,
+        root: Path = Path("/"),
+        extras: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._root = root
+        self._extras = extras
+        self._clock = clock
         self._columns = ColumnReader()
-        self._devices = devices_below(self.root)
+        self._devices = devices_below(root)
         self._hardware = Hardware(self._devices, self._columns)
 
     def __call__(self) -> HostReading:
         """Read every column there is; never raises."""
-        at_s, read, hardware, devices = self.clock(), self._columns.read, self._hardware, self._devices
+        at_s, read, hardware, devices = self._clock(), self._columns.read, self._hardware, self._devices
         hardware.refresh(at_s)
         return HostReading(
             at_s=at_s,
@@ -41,8 +44,8 @@ class HostReader:
             memory=read("memory", hardware.memory),
             nics=read("net", hardware.nics),
             disk_busy_s=read("io", hardware.disk_busy_s),
-            up_s=uptime.machine_s(self.root),
-            stalled_s=(read("pressure", devices.stalled_s) or {}) if self.extras else {},
+            up_s=uptime.machine_s(self._root),
+            stalled_s=(read("pressure", devices.stalled_s) or {}) if self._extras else {},
             sources=devices.sources,
             lacking=devices.lacking,
         )

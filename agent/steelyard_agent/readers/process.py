@@ -8,7 +8,6 @@ children where it has them, because `psutil.Process.children` visits every proce
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -35,7 +34,6 @@ LISTS_A_PROCESS = 4
 STALE_S = 60.0
 
 
-@dataclass
 class ProcessReader:
     """Reads the tree below a target, or below what `find` finds.
 
@@ -43,19 +41,24 @@ class ProcessReader:
     each process and needs the right to trace it.
     """
 
-    target: Target = field(default_factory=Target)
-    _: KW_ONLY
-    find: Find | None = None
-    root: Path = Path("/")
-    count_io: bool = False
-    clock: Callable[[], float] = time.monotonic
-    cpu_clock: Callable[[int], float] = lambda pid: time.clock_gettime(~pid << 3 | CPUCLOCK_SCHED)
-
-    def __post_init__(self) -> None:
-        self._find = self.find or finder(self.target, self.root, self.clock)
-        self._proc = below(self.root, "/proc")
+    def __init__(
+        self,
+        target: Target | None = None,
+        *,
+        find: Find | None = None,
+        root: Path = Path("/"),
+        count_io: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+        cpu_clock: Callable[[int], float] = lambda pid: time.clock_gettime(~pid << 3 | CPUCLOCK_SCHED),
+    ) -> None:
+        self._root = root
+        self._count_io = count_io
+        self._clock = clock
+        self._cpu_clock = cpu_clock
+        self._find = find or finder(target or Target(), root, clock)
+        self._proc = below(root, "/proc")
         # A host of containers has thousands of lines.
-        self._mounts = cache(lambda: cgroup_files.mounts(self.root))
+        self._mounts = cache(lambda: cgroup_files.mounts(root))
         self._columns = ColumnReader()
         self._known: tuple[TargetProcess, psutil.Process] | None = None
         self._members: dict[int, psutil.Process] = {}
@@ -68,7 +71,7 @@ class ProcessReader:
         target = self._find()
         if isinstance(target, Absent):
             return target
-        at_s, uptime_s = self.clock(), time.clock_gettime(time.CLOCK_BOOTTIME)
+        at_s, uptime_s = self._clock(), time.clock_gettime(time.CLOCK_BOOTTIME)
         try:
             root = psutil.Process(target.pid)
             with root.oneshot():
@@ -81,7 +84,7 @@ class ProcessReader:
         processes = {root: own, **self._below(root)}
         self._members = {process.pid: process for process in processes}
         self._started_s = {process: counters.started_s for process, counters in processes.items()}
-        if self.count_io:
+        if self._count_io:
             self._columns.read("io", self._no_io_fault)
         return ProcessReading(
             at_s=at_s,
@@ -91,7 +94,7 @@ class ProcessReader:
             processes={process.pid: counters for process, counters in processes.items()},
             cores=self._columns.read("cpu affinity", lambda: len(root.cpu_affinity() or ())),
             quota_cores=self._columns.read(
-                "cpu quota", lambda: cgroup_files.quota_cores_of(self.root, root.pid, self._mounts())
+                "cpu quota", lambda: cgroup_files.quota_cores_of(self._root, root.pid, self._mounts())
             ),
             machine_cores=psutil.cpu_count(),
             memory_total_bytes=self._columns.read("memory size", lambda: psutil.virtual_memory().total),
@@ -163,7 +166,7 @@ class ProcessReader:
 
     def _counters(self, process: psutil.Process, parent_pid: int) -> ProcessCounters:
         io_calls = None
-        if self.count_io:
+        if self._count_io:
             try:
                 counted = process.io_counters()
                 io_calls = counted.read_count + counted.write_count
@@ -189,7 +192,7 @@ class ProcessReader:
     def _cpu_s(self, pid: int, otherwise_s: float) -> float:
         # In ns and for every user's processes; procfs counts 10 ms, a 15th of what 0.15 cores do in 1 s.
         try:
-            return self.cpu_clock(pid)
+            return self._cpu_clock(pid)
         except OSError:  # it has just ended
             return otherwise_s
 
