@@ -11,7 +11,6 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -22,7 +21,6 @@ log = logging.getLogger("steelyard.controller")
 COMPLAIN_EVERY_S = 60.0
 
 
-@dataclass(slots=True, kw_only=True)
 class ConnectionLimiter:
     """Counts the open connections of a server by client, and has their limits; one for all connections.
 
@@ -32,17 +30,26 @@ class ConnectionLimiter:
     unread_s            seconds within which a client must read some of what is sent to it
     """
 
-    # A cluster has a few dozen clients: load balancers, agents now and again, pages, Prometheus.
-    connections: int = 1000
-    # All pages behind one proxy have one address: 100 streams, and the requests beside them.
-    of_one_client: int = 250
-    # A head is one packet; the slowest line needs a second.
-    head_s: float = 10.0
-    # Longer than any stall of a line that still lives.
-    unread_s: float = 30.0
-    clock: Callable[[], float] = time.monotonic
-    _inside: Counter[str] = field(default_factory=Counter, init=False)
-    _complained_at: float = field(default=-COMPLAIN_EVERY_S, init=False)
+    def __init__(
+        self,
+        *,
+        # A cluster has a few dozen clients: load balancers, agents now and again, pages, Prometheus.
+        connections: int = 1000,
+        # All pages behind one proxy have one address: 100 streams, and the requests beside them.
+        of_one_client: int = 250,
+        # A head is one packet; the slowest line needs a second.
+        head_s: float = 10.0,
+        # Longer than any stall of a line that still lives.
+        unread_s: float = 30.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.head_s = head_s
+        self.unread_s = unread_s
+        self._connections = connections
+        self._of_one_client = of_one_client
+        self._clock = clock
+        self._inside: Counter[str] = Counter()
+        self._complained_at = -COMPLAIN_EVERY_S
 
     @property
     def count(self) -> int:
@@ -51,9 +58,9 @@ class ConnectionLimiter:
 
     def admit(self, client: str) -> bool:
         """Tell whether one more connection of a client is allowed; it then counts until it is released."""
-        if self.count >= self.connections:
+        if self.count >= self._connections:
             return self._refuse(f"{self.count} connections to the API are open, the most there may be")
-        if self._inside[client] >= self.of_one_client:
+        if self._inside[client] >= self._of_one_client:
             return self._refuse(
                 f"{client} has {self._inside[client]} connections to the API open, the most for one client"
             )
@@ -67,7 +74,7 @@ class ConnectionLimiter:
             del self._inside[client]
 
     def _refuse(self, why: str) -> bool:
-        now_s = self.clock()
+        now_s = self._clock()
         if now_s - self._complained_at >= COMPLAIN_EVERY_S:
             self._complained_at = now_s
             log.warning("%s; more are closed at once", why, extra={"event": "connections"})

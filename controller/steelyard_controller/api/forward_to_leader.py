@@ -14,7 +14,6 @@ import contextlib
 import functools
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
-from dataclasses import dataclass
 
 import httpx
 from opentelemetry import propagate
@@ -77,19 +76,25 @@ class LeaderConnections:
             await self.client.aclose()
 
 
-@dataclass
 class ForwardToLeader:
     """Passes requests on to the routes while this controller leads, and to the leader otherwise."""
 
-    app: ASGIApp
-    service: Service
-    streams: Streams
-    connections: LeaderConnections
+    def __init__(
+        self,
+        app: ASGIApp,
+        service: Service,
+        streams: Streams,
+        connections: LeaderConnections,
+    ) -> None:
+        self._app = app
+        self._service = service
+        self._streams = streams
+        self._connections = connections
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] != "http" or self.service.role == "leader" or _is_own(scope["path"]):
-            await self.app(scope, receive, send)
+        if scope["type"] != "http" or self._service.role == "leader" or _is_own(scope["path"]):
+            await self._app(scope, receive, send)
             return
         leader = self._leader(Headers(scope=scope))
         async with contextlib.AsyncExitStack() as until_sent:
@@ -105,8 +110,8 @@ class ForwardToLeader:
             await response(scope, receive, send)
 
     def _leader(self, headers: Headers) -> Lease:
-        leader = self.service.leader
-        if leader is None or leader.holder == self.service.id:
+        leader = self._service.leader
+        if leader is None or leader.holder == self._service.id:
             raise later("no controller leads now; one takes over within two lease periods")
         if HEADER in headers:
             raise later(f"{headers[HEADER][:64]} takes this controller for the leader; {leader.holder} leads")
@@ -115,7 +120,7 @@ class ForwardToLeader:
     async def _ask(
         self, leader: Lease, scope: Scope, body: bytes, until_sent: contextlib.AsyncExitStack
     ) -> httpx.Response:
-        client = self.connections.client
+        client = self._connections.client
         try:
             request = client.build_request(
                 scope["method"],
@@ -140,7 +145,7 @@ class ForwardToLeader:
         told_anew = propagate.get_global_textmap().fields if context else set()
         dropped = _dropped(given) | _JUDGED | told_anew
         kept = [(name, value) for name, value in given.raw if name.decode("latin-1").lower() not in dropped]
-        own = [(HEADER, self.service.id), (auth.ROLE_HEADER, auth.header_of(middleware.grant(scope)))]
+        own = [(HEADER, self._service.id), (auth.ROLE_HEADER, auth.header_of(middleware.grant(scope)))]
         return kept + [(name.encode(), value.encode()) for name, value in (*own, *context.items())]
 
     async def _chunks(self, answer: httpx.Response) -> AsyncGenerator[bytes, None]:
@@ -148,7 +153,7 @@ class ForwardToLeader:
         is_stream = answer.headers.get("content-type", "").startswith(EVENTS)
         with contextlib.suppress(Ended, httpx.HTTPError if is_stream else Ended):
             # Not `async for`: it must also end when this controller stops.
-            while (chunk := await self.streams.wait(_next(chunks))) is not None:
+            while (chunk := await self._streams.wait(_next(chunks))) is not None:
                 yield chunk
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from itertools import chain
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -96,27 +96,31 @@ def render(
     return generate_latest(_Metrics(chain.from_iterable(parts)))
 
 
-@dataclass
 class MetricsPage:
     """What `/metrics` answers, and when it was made: in a thread, at most once a tick, however many ask.
 
     A line takes 19 us: those of 10,000 servers would keep the ticks, the lease and the API waiting for 1.7 s.
     """
 
-    service: Service
-    _: KW_ONLY
-    most_servers: int = MOST_SERVERS
-    render: Callable[..., bytes] = render
-    clock: Callable[[], float] = time.monotonic
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        service: Service,
+        *,
+        most_servers: int = MOST_SERVERS,
+        render: Callable[..., bytes] = render,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._service = service
+        self._most_servers = most_servers
+        self._render = render
+        self._clock = clock
         self._making = asyncio.Lock()
         self._made: tuple[float, bytes] | None = None
 
     async def text(self) -> bytes:
         """Return the metrics, of this tick or the one before."""
         async with self._making:
-            now_s, service = self.clock(), self.service
+            now_s, service = self._clock(), self._service
             if self._made is None or now_s - self._made[0] >= service.tick_s:
                 seen = Source(
                     role=service.role,
@@ -130,7 +134,7 @@ class MetricsPage:
                 measured.event_readers = service.listeners.readers
                 measured.events_missed = service.listeners.missed
                 text = await asyncio.to_thread(
-                    self.render, seen, now_s=now_s, most_servers=self.most_servers, instruments=measured
+                    self._render, seen, now_s=now_s, most_servers=self._most_servers, instruments=measured
                 )
                 self._made = now_s, text
             return self._made[1]

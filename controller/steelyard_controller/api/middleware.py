@@ -12,7 +12,6 @@ Plain ASGI, because a framework's middleware would buffer or reorder streams.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from starlette.datastructures import Headers as Fields
 from starlette.datastructures import MutableHeaders
@@ -51,45 +50,53 @@ SECURITY: Sequence[tuple[str, str]] = (
 )
 
 
-@dataclass
 class Answers:
     """Adds the security headers, and `no-store` where a route says nothing about caching.
 
     `answered` is called with the method and the status of each answer.
     """
 
-    app: ASGIApp
-    answered: Callable[[str, int], None]
+    def __init__(
+        self,
+        app: ASGIApp,
+        answered: Callable[[str, int], None],
+    ) -> None:
+        self._app = app
+        self._answered = answered
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self.answered(scope["method"], message["status"])
+                self._answered(scope["method"], message["status"])
                 headers = MutableHeaders(scope=message)
                 for name, value in SECURITY:
                     headers.setdefault(name, value)
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        await self.app(scope, receive, with_headers if scope["type"] == "http" else send)
+        await self._app(scope, receive, with_headers if scope["type"] == "http" else send)
 
 
-@dataclass
 class Authorization:
     """Lets only requests through whose grant allows them, and answers every error with a problem document.
 
     `access` returns the tokens that are valid now.
     """
 
-    app: ASGIApp
-    access: Callable[[], Access]
+    def __init__(
+        self,
+        app: ASGIApp,
+        access: Callable[[], Access],
+    ) -> None:
+        self._app = app
+        self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http":
-            await self.app(scope, receive, send)
+            await self._app(scope, receive, send)
             return
         began = False
 
@@ -100,8 +107,8 @@ class Authorization:
 
         try:
             asked = auth.RequestParts(method=scope["method"], path=scope["path"], headers=Fields(scope=scope))
-            scope[GRANT] = auth.grant_for(self.access(), asked)
-            await self.app(scope, receive, noting)
+            scope[GRANT] = auth.grant_for(self._access(), asked)
+            await self._app(scope, receive, noting)
         except Exception as error:
             if began:
                 raise
@@ -113,29 +120,34 @@ class Authorization:
             await problems.answer(problem)(scope, receive, send)
 
 
-@dataclass
 class BodyLimit:
     """Reads the whole body first; refuses one that is too large (413) or takes too long (408)."""
 
-    app: ASGIApp
-    max_body_bytes: int
-    body_s: float = BODY_S
+    def __init__(
+        self,
+        app: ASGIApp,
+        max_body_bytes: int,
+        body_s: float = BODY_S,
+    ) -> None:
+        self._app = app
+        self._max_body_bytes = max_body_bytes
+        self._body_s = body_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         fields = Fields(scope=scope) if scope["type"] == "http" else {}
         if "content-length" not in fields and "transfer-encoding" not in fields:
-            await self.app(scope, receive, send)
+            await self._app(scope, receive, send)
             return
         length = fields.get("content-length", "0")
-        if not length.isdecimal() or int(length[:20]) > self.max_body_bytes:
+        if not length.isdecimal() or int(length[:20]) > self._max_body_bytes:
             raise self._too_large()
         try:
-            async with asyncio.timeout(self.body_s):
+            async with asyncio.timeout(self._body_s):
                 body = await self._read(receive)
         except TimeoutError:
             raise ProblemError(
-                408, f"the body did not come within {self.body_s:g} s", headers={"Connection": "close"}
+                408, f"the body did not come within {self._body_s:g} s", headers={"Connection": "close"}
             ) from None
         if body is None:
             return
@@ -148,7 +160,7 @@ class BodyLimit:
             first, whole = whole, None
             return first
 
-        await self.app(scope, replay, send)
+        await self._app(scope, replay, send)
 
     async def _read(self, receive: Receive) -> bytes | None:
         """Return the body; None when the client went away before its end."""
@@ -158,7 +170,7 @@ class BodyLimit:
             if message["type"] != "http.request":
                 return None
             body += message.get("body", b"")
-            if len(body) > self.max_body_bytes:
+            if len(body) > self._max_body_bytes:
                 raise self._too_large()
             if not message.get("more_body", False):
                 return bytes(body)
@@ -166,22 +178,25 @@ class BodyLimit:
     def _too_large(self) -> ProblemError:
         return ProblemError(
             413,
-            f"the body has more than {self.max_body_bytes} bytes: send less, or start the controller with a "
+            f"the body has more than {self._max_body_bytes} bytes: send less, or start the controller with a "
             "larger --max-body-bytes",
             headers={"Connection": "close"},
         )
 
 
-@dataclass
 class HeadAsGet:
     """Answers HEAD as GET, without the body."""
 
-    app: ASGIApp
+    def __init__(
+        self,
+        app: ASGIApp,
+    ) -> None:
+        self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http" or scope["method"] != "HEAD":
-            await self.app(scope, receive, send)
+            await self._app(scope, receive, send)
             return
 
         async def without_body(message: Message) -> None:
@@ -189,7 +204,7 @@ class HeadAsGet:
                 message = {**message, "body": b""}
             await send(message)
 
-        await self.app({**scope, "method": "GET", HEAD: True}, receive, without_body)
+        await self._app({**scope, "method": "GET", HEAD: True}, receive, without_body)
 
 
 def grant(scope: Scope) -> Grant:
