@@ -9,7 +9,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
 
 from steelyard_controller.events import Listeners
 from steelyard_controller.tick.cycle import Cycle
@@ -26,25 +25,30 @@ SHARE = 0.2
 TURN_S = 0.02
 
 
-@dataclass
 class OverviewEvents:
     """The upstreams and views that have been noted, until their overviews are made by `made`, as JSON."""
 
-    listeners: Listeners
-    cycles: Callable[[], Mapping[str, Cycle]]
-    made: Callable[[Cycle, Hashable], bytes | None]
-    _: KW_ONLY
-    used: Callable[[], float] = time.thread_time
-    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        listeners: Listeners,
+        cycles: Callable[[], Mapping[str, Cycle]],
+        made: Callable[[Cycle, Hashable], bytes | None],
+        *,
+        used: Callable[[], float] = time.thread_time,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._listeners = listeners
+        self._cycles = cycles
+        self._made = made
+        self._used = used
+        self._pause = pause
         self._noted: dict[Noted, None] = {}
         self._any = asyncio.Event()
 
     def note(self, upstream: str) -> None:
         """Have overviews of an upstream made, where somebody listens."""
-        if self.listeners.any_for(upstream):
-            for view in self.listeners.views_of(upstream):
+        if self._listeners.any_for(upstream):
+            for view in self._listeners.views_of(upstream):
                 self._noted.setdefault((upstream, view))
             self._any.set()
 
@@ -52,12 +56,12 @@ class OverviewEvents:
         """Make what is noted, for ever."""
         while True:
             await self._any.wait()
-            cycles, noted = self.cycles(), self._noted
+            cycles, noted = self._cycles(), self._noted
             self._noted = {}
             due = [
                 (cycles[name], view)
                 for name, view in noted
-                if name in cycles and view in self.listeners.views_of(name)
+                if name in cycles and view in self._listeners.views_of(name)
             ]
             if not due:
                 self._any.clear()
@@ -68,18 +72,18 @@ class OverviewEvents:
             self._noted = left | self._noted
             for (name, view), overview in made.items():
                 if overview is not None:
-                    self.listeners.show(name, overview, view)
-            await self.pause(used_s / SHARE - used_s)
+                    self._listeners.show(name, overview, view)
+            await self._pause(used_s / SHARE - used_s)
 
     def _turn(self, due: Sequence[tuple[Cycle, Hashable]]) -> tuple[dict[Noted, bytes | None], float]:
         """Return the overviews that there was time for, at least one, and the CPU seconds that they took."""
-        began_s, made = self.used(), dict[Noted, bytes | None]()
+        began_s, made = self._used(), dict[Noted, bytes | None]()
         for cycle, view in due:
             try:
-                made[cycle.name, view] = self.made(cycle, view)
+                made[cycle.name, view] = self._made(cycle, view)
             except Exception:
                 log.exception("%s: its overview cannot be made", cycle.name)
                 made[cycle.name, view] = None
-            if self.used() - began_s >= TURN_S:
+            if self._used() - began_s >= TURN_S:
                 break
-        return made, self.used() - began_s
+        return made, self._used() - began_s

@@ -11,7 +11,6 @@ import json
 import logging
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from steelyard_controller.declarations import audit, discovered
@@ -65,38 +64,48 @@ class Conflict(Exception):
     """The declaration has another revision than the change expects."""
 
 
-@dataclass(kw_only=True)
 class Service:
     """One controller."""
 
-    id: str
-    loop: TickLoop
-    election: Election
-    store: Store
-    faults: Faults
-    file: Mapping[str, Upstream]
-    tick_s: float
-    lease_s: float
-    version: str
-    instruments: Instruments
-    addresses: Addresses
-    discovery: Discovery | None = None
-
-    def __post_init__(self) -> None:
-        self.started_s = time.monotonic()
+    def __init__(
+        self,
+        *,
+        id: str,
+        loop: TickLoop,
+        election: Election,
+        store: Store,
+        faults: Faults,
+        file: Mapping[str, Upstream],
+        tick_s: float,
+        lease_s: float,
+        version: str,
+        instruments: Instruments,
+        addresses: Addresses,
+        discovery: Discovery | None = None,
+    ) -> None:
+        self.id = id
+        self._loop = loop
+        self._election = election
+        self._store = store
+        self.faults = faults
+        self._file = file
+        self.tick_s = tick_s
+        self.version = version
+        self.instruments = instruments
+        self.discovery = discovery
+        self._started_s = time.monotonic()
         self.listeners = Listeners()
-        self.after_tick: list[Callable[[], None]] = []
-        """Called after the tick of an upstream: its outcome is another one."""
+        self._after_ticks: list[Callable[[], None]] = []
         self._overviews = OverviewEvents(self.listeners, lambda: self.views, _overview)
         self.leader_loop = LeaderLoop(
-            loop=self.loop,
-            election=self.election,
-            takeover=Takeover(loop=self.loop, store=self.store, file=self.file, faults=self.faults),
-            faults=self.faults,
-            tick_s=self.tick_s,
-            lease_s=self.lease_s,
-            addresses=self.addresses,
-            ticked=self.instruments.ticked,
+            loop=loop,
+            election=election,
+            takeover=Takeover(loop=loop, store=store, file=file, faults=faults),
+            faults=faults,
+            tick_s=tick_s,
+            lease_s=lease_s,
+            addresses=addresses,
+            ticked=instruments.ticked,
             on_tick=self._after_tick,
             on_step=self._after_election_step,
         )
@@ -106,14 +115,14 @@ class Service:
     @property
     def views(self) -> Mapping[str, Cycle]:
         """Return the upstreams by name: declaration, last outcome, overruns, CPU seconds of the last tick."""
-        return self.loop.cycles
+        return self._loop.cycles
 
     @property
     def role(self) -> Role:
         """Return this controller's role."""
         if self.leader_loop.led is not None:
             return "leader"
-        return "standby" if self.election.seen is not None else "waiting"
+        return "standby" if self._election.seen is not None else "waiting"
 
     @property
     def term(self) -> int | None:
@@ -123,17 +132,17 @@ class Service:
     @property
     def leader(self) -> Lease | None:
         """Return the leader's lease, as last seen."""
-        return self.election.seen
+        return self._election.seen
 
     @property
     def lease_left_s(self) -> float | None:
         """Return for how long this controller leads without a renewal; None: it does not lead."""
-        return self.election.left_s
+        return self._election.left_s
 
     @property
     def volatile(self) -> bool:
         """Tell whether nothing outlives this process."""
-        return self.store.volatile
+        return self._store.volatile
 
     @property
     def degraded(self) -> tuple[str, ...]:
@@ -152,7 +161,7 @@ class Service:
             "tick_s": self.tick_s,
             "state": "memory" if self.volatile else "redis",
             "degraded": list(self.degraded),
-            "uptime_s": round(time.monotonic() - self.started_s, 1),
+            "uptime_s": round(time.monotonic() - self._started_s, 1),
         }
 
     async def change(
@@ -218,7 +227,7 @@ class Service:
         return self.discovery.declaring_service(name, None if known is None else known.service)
 
     def _refuse_deletion(self, name: str) -> None:
-        if name in self.file:
+        if name in self._file:
             raise ValueError(
                 f"{name} stands in the configuration file, which would bring it back at the next start: "
                 "take it out there, start again, and delete it then"
@@ -249,9 +258,9 @@ class Service:
             entry = audit.entry(by, name, before, after, at_ms=_now_ms(), what=said)
             await self._keep(lease, name, after, entry)
             if after is None:
-                self.loop.forget(name)
+                self._loop.forget(name)
             else:
-                self.loop.follow(name, after)
+                self._loop.follow(name, after)
             log.info("%s: %s", name, said, extra={"event": "declared", "upstream": name, "by": str(by)})
             revision = None if after is None else after.revision
             document = {"upstream": name, "revision": revision, "what": said}
@@ -265,7 +274,7 @@ class Service:
 
         With `peers` they have the columns of these, and a summary of all.
         """
-        moments = await self.store.history(name, seconds=seconds, most=MOST_MOMENTS)
+        moments = await self._store.history(name, seconds=seconds, most=MOST_MOMENTS)
         # Up to 8 MB of JSON are looked at: that takes a tenth of a second, in which nobody else waits.
         return await asyncio.to_thread(history_moment.thinned, moments, step_s=step_s, peers=peers)
 
@@ -275,17 +284,21 @@ class Service:
         """Return the audit log, newest first, of one upstream or of all; raise `Unavailable`."""
         found: list[dict[str, Any]] = []
         while len(found) < most:
-            part = await self.store.audit(before=before, most=AUDIT_PART)
+            part = await self._store.audit(before=before, most=AUDIT_PART)
             found += await asyncio.to_thread(audit.decoded, part, upstream)
             if len(part) < AUDIT_PART:
                 break
             before = part[-1][0]
         return found[:most]
 
+    def after_tick(self, call: Callable[[], None]) -> None:
+        """Have `call` called after each tick of an upstream, when its outcome is another one."""
+        self._after_ticks.append(call)
+
     async def open(self) -> None:
         """Check the store's schema; raise `NewerVersion`. A store that is away is noted as a fault."""
         try:
-            await self.store.open()
+            await self._store.open()
         except Unavailable as error:
             self.faults.note("state", str(error))
 
@@ -303,7 +316,7 @@ class Service:
 
     def _after_tick(self, cycle: Cycle) -> None:
         self._overviews.note(cycle.name)
-        for call in self.after_tick:
+        for call in self._after_ticks:
             call()
 
     async def _after_election_step(self) -> None:
@@ -312,7 +325,7 @@ class Service:
 
     async def _keep(self, lease: Lease, name: str, after: Declaration | None, entry: audit.Entry) -> None:
         try:
-            await self.store.declare(lease, {name: after}, [entry])
+            await self._store.declare(lease, {name: after}, [entry])
         except Unavailable as error:
             # The store may have taken it although no answer came: write what holds again when it is back.
             self._unconfirmed.add(name)
@@ -321,7 +334,7 @@ class Service:
             raise NotStored(str(error)) from None
 
     async def _write_unconfirmed(self) -> None:
-        if not self._unconfirmed or self.leader_loop.led is None or not self.election.certain:
+        if not self._unconfirmed or self.leader_loop.led is None or not self._election.certain:
             return
         async with self.leader_loop.changing:
             views = self.views
@@ -331,7 +344,7 @@ class Service:
                 for name, now in true.items()
             ]
             with contextlib.suppress(Unavailable, LeaseLost):
-                await self.store.declare(self.leader_loop.led, true, entries)
+                await self._store.declare(self.leader_loop.led, true, entries)
                 self._unconfirmed.clear()
 
     def _publish_role(self) -> None:

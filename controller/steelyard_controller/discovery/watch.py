@@ -14,14 +14,14 @@ known by that, and by nothing else.
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import httpx
 
 from steelyard_controller.discovery import claims, objects
 from steelyard_controller.discovery.api_server import AccessError, ApiServer, one_line
-from steelyard_controller.discovery.objects import EndpointSlice, Key, Service, UnreadableError
+from steelyard_controller.discovery.objects import EndpointSlice, Event, Key, Service, UnreadableError
 
 log = logging.getLogger("steelyard.controller")
 
@@ -92,27 +92,51 @@ class _Refused(Exception):
     """The API server answered, and not what was asked for; the message says what."""
 
 
-@dataclass
 class Watch(Generic[Object]):
     """The objects of one kind in a namespace (None: all); `clock` is the one that ages go by, in seconds."""
 
-    api: ApiServer
-    kind: Kind[Object]
-    _: KW_ONLY
-    namespace: str | None
-    clock: Callable[[], float]
-    changed: Callable[[], None]
-    timing: Timing = TIMING
-
-    def __post_init__(self) -> None:
-        self.objects: Mapping[Key, Object] | None = None
-        """What the API server has, None before the first list: never a part of it."""
-        self.fault: str | None = None
-        self.last_answer_s: float | None = None
-        """When the API server last said something whole: a list, an event, a bookmark, a watch's end."""
-        self.lists = 0
+    def __init__(
+        self,
+        api: ApiServer,
+        kind: Kind[Object],
+        *,
+        namespace: str | None,
+        clock: Callable[[], float],
+        changed: Callable[[], None],
+        timing: Timing = TIMING,
+    ) -> None:
+        self._api = api
+        self.kind: Kind[Object] = kind
+        self.namespace = namespace
+        self._clock = clock
+        self._changed = changed
+        self._timing = timing
+        self._objects: Mapping[Key, Object] | None = None
+        self._fault: str | None = None
+        self._last_answer_s: float | None = None
+        self._lists = 0
         self._revision: str | None = None
         self._is_late = False
+
+    @property
+    def objects(self) -> Mapping[Key, Object] | None:
+        """All objects at the API server, as last seen; None before the first whole list."""
+        return self._objects
+
+    @property
+    def fault(self) -> str | None:
+        """The last request's fault; None if it succeeded."""
+        return self._fault
+
+    @property
+    def last_answer_s(self) -> float | None:
+        """The time of the last whole list, event, bookmark or end of a watch."""
+        return self._last_answer_s
+
+    @property
+    def lists(self) -> int:
+        """The number of whole lists taken."""
+        return self._lists
 
     @property
     def where(self) -> str:
@@ -121,11 +145,11 @@ class Watch(Generic[Object]):
 
     async def run(self) -> None:
         """List and watch until cancelled."""
-        pause_s = self.timing.first_pause_s
+        pause_s = self._timing.first_pause_s
         while True:
-            began_s = self.clock()
+            began_s = self._clock()
             try:
-                async with await self.api.connect() as client:
+                async with await self._api.connect() as client:
                     await self._follow(client)
             except _Gone:
                 self._revision = None
@@ -135,33 +159,33 @@ class Watch(Generic[Object]):
                 )  # fmt: skip
             except _Refused as error:
                 self._revision = None
-                self.fault = str(error)
+                self._fault = str(error)
             except UnreadableError as error:
                 self._revision = None
-                self.fault = f"{error}: is this a Kubernetes API server?"
+                self._fault = f"{error}: is this a Kubernetes API server?"
             except (AccessError, TimeoutError) as error:
-                self.fault = str(error)
+                self._fault = str(error)
             except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-                self.fault = f"the API server is away: {one_line(error)}"
+                self._fault = f"the API server is away: {one_line(error)}"
             except Exception as error:
                 # What nobody foresaw must not end the discovery: what is known holds.
                 log.exception("watching %s in %s failed; it is tried again", self.kind.plural, self.where)
-                self._revision, self.fault = None, one_line(error)
-            self.changed()
-            if self.clock() - began_s > self.timing.longest_pause_s:
+                self._revision, self._fault = None, one_line(error)
+            self._changed()
+            if self._clock() - began_s > self._timing.longest_pause_s:
                 # It went well for a while: what ended it is news.
-                pause_s = self.timing.first_pause_s
+                pause_s = self._timing.first_pause_s
             await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, self.timing.longest_pause_s)
+            pause_s = min(2 * pause_s, self._timing.longest_pause_s)
 
     async def _follow(self, client: httpx.AsyncClient) -> None:
         while True:
             if self._revision is None:
                 await self._list(client)
-            began_s = self.clock()
+            began_s = self._clock()
             await self._watch(client)
             # A server that ends each watch at once must not be asked without pause.
-            await asyncio.sleep(max(0.0, began_s + self.timing.first_pause_s - self.clock()))
+            await asyncio.sleep(max(0.0, began_s + self._timing.first_pause_s - self._clock()))
 
     async def _list(self, client: httpx.AsyncClient) -> None:
         listed: dict[Key, Object] = {}
@@ -171,10 +195,10 @@ class Watch(Generic[Object]):
             if token:
                 given["continue"] = token
             try:
-                async with asyncio.timeout(self.timing.page_s):
+                async with asyncio.timeout(self._timing.page_s):
                     answer = await client.get(self.kind.path(self.namespace), params=given)
             except TimeoutError:
-                raise TimeoutError(f"no whole list came within {self.timing.page_s:g} s") from None
+                raise TimeoutError(f"no whole list came within {self._timing.page_s:g} s") from None
             self._judge("list", answer.status_code, answer.content)
             page = objects.read(answer.content, objects.Page)
             for item in page.items or ():
@@ -184,8 +208,8 @@ class Watch(Generic[Object]):
             token = page.metadata.continue_token
             if not token:
                 break
-        self.objects, self._revision = listed, page.metadata.resource_version
-        self.lists += 1
+        self._objects, self._revision = listed, page.metadata.resource_version
+        self._lists += 1
         self._is_late = False
         self._answered()
 
@@ -194,11 +218,11 @@ class Watch(Generic[Object]):
             "watch": "1",
             "allowWatchBookmarks": "true",
             "resourceVersion": self._revision or "",
-            "timeoutSeconds": f"{self.timing.watch_s:g}",
+            "timeoutSeconds": f"{self._timing.watch_s:g}",
         }
         try:
             async with (
-                asyncio.timeout(self.timing.watch_s + self.timing.late_s),
+                asyncio.timeout(self._timing.watch_s + self._timing.late_s),
                 client.stream("GET", self.kind.path(self.namespace), params=given) as answer,
             ):
                 if answer.status_code != 200:
@@ -206,17 +230,17 @@ class Watch(Generic[Object]):
                 if not self._is_late:
                     self._answered()
                 async for line in _lines(answer):
-                    self._take(objects.read(line, objects.Event))
+                    self._take(objects.read(line, Event))
         except TimeoutError:
             self._is_late = True
-            longest_s = self.timing.watch_s + self.timing.late_s
+            longest_s = self._timing.watch_s + self._timing.late_s
             raise TimeoutError(
                 f"a watch did not end within {longest_s:g} s: the API server hangs, or is too slow"
             ) from None
         self._is_late = False
         self._answered()
 
-    def _take(self, event: objects.Event) -> None:
+    def _take(self, event: Event) -> None:
         if event.type == "ERROR":
             status = objects.read_status(event.object)
             self._judge("watch", status.code or 500, bytes(event.object))
@@ -225,19 +249,19 @@ class Watch(Generic[Object]):
         elif event.type in {"ADDED", "MODIFIED", "DELETED"}:
             each = objects.read(event.object, self.kind.model)
             key = each.metadata.namespace, each.metadata.name
-            after = dict(self.objects or {})
+            after = dict(self._objects or {})
             after.pop(key, None)
             if event.type != "DELETED" and self.kind.wanted(each):
                 after[key] = each
-            self.objects, self._revision = after, each.metadata.resource_version
+            self._objects, self._revision = after, each.metadata.resource_version
         else:
             raise UnreadableError(f"an event of a watch is {event.type[:40]!r}")
         self._answered()
 
     def _answered(self) -> None:
-        self.last_answer_s = self.clock()
-        self.fault = None
-        self.changed()
+        self._last_answer_s = self._clock()
+        self._fault = None
+        self._changed()
 
     def _judge(self, verb: str, status: int, body: bytes) -> None:
         """Raise for an answer that is not the one asked for."""

@@ -10,7 +10,6 @@ back for a moment: its first one would lack all of its servers.
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass
 
 from steelyard_controller.dns.resolver import Resolver
 from steelyard_controller.faults import Faults
@@ -23,16 +22,19 @@ FIRST_TABLE_S = 2.0
 FIRST_ANSWER_S = 0.1
 
 
-@dataclass
 class PeerAddresses:
     """The addresses of all upstreams' peers; `faults_of` gives one's faults, `clock` is the ticks'."""
 
-    resolver: Resolver
-    _: KW_ONLY
-    faults_of: Callable[[str], Faults]
-    clock: Callable[[], float]
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        resolver: Resolver,
+        *,
+        faults_of: Callable[[str], Faults],
+        clock: Callable[[], float],
+    ) -> None:
+        self._resolver = resolver
+        self._faults_of = faults_of
+        self._clock = clock
         self._asking: asyncio.Task[None] | None = None
         self._noted: dict[str, set[str]] = {}
         self._held: dict[str, float] = {}
@@ -51,10 +53,10 @@ class PeerAddresses:
         if not named:
             return {}
         for cycle in named.values():
-            self.resolver.remember(cycle.resolved)
+            self._resolver.remember(cycle.resolved)
         if self._asking is None or self._asking.done():
             every = [peer for cycle in named.values() for peer in cycle.declaration.upstream.peers]
-            self._asking = asyncio.create_task(self.resolver.refresh(self.clock(), every), name="names")
+            self._asking = asyncio.create_task(self._resolver.refresh(self._clock(), every), name="names")
         if any(self._is_held(name, cycle) for name, cycle in named.items()):
             await asyncio.wait([self._asking], timeout=FIRST_ANSWER_S)
         return {
@@ -64,21 +66,21 @@ class PeerAddresses:
         }
 
     def _is_held(self, name: str, cycle: Cycle) -> bool:
-        since_s = self._held.setdefault(name, self.clock())
+        since_s = self._held.setdefault(name, self._clock())
         return (
             cycle.generation == 0
-            and self.clock() - since_s < FIRST_TABLE_S
-            and bool(self.resolver.unanswered(cycle.declaration.upstream.peers))
+            and self._clock() - since_s < FIRST_TABLE_S
+            and bool(self._resolver.unanswered(cycle.declaration.upstream.peers))
         )
 
     def _addresses(self, name: str, cycle: Cycle) -> dict[str, str]:
         peers = cycle.declaration.upstream.peers
-        known = self.resolver.addresses(peers)
+        known = self._resolver.addresses(peers)
         self._note(name, known.faults)
         addresses = {peer: address for peer, address in known.by_peer.items() if address is not None}
         last = {} if cycle.outcome is None else {peer.id: peer.address for peer in cycle.outcome.table.peers}
         taken = set(addresses.values())
-        for peer in self.resolver.unanswered(peers):
+        for peer in self._resolver.unanswered(peers):
             if peer.id in last and last[peer.id] not in taken:
                 addresses[peer.id] = last[peer.id]
         return addresses
@@ -88,10 +90,10 @@ class PeerAddresses:
         if self._asking is not None:
             self._asking.cancel()
             await asyncio.gather(self._asking, return_exceptions=True)
-        await self.resolver.close()
+        await self._resolver.close()
 
     def _note(self, upstream: str, wrong: Mapping[str, str]) -> None:
-        faults, before = self.faults_of(upstream), self._noted.get(upstream, set())
+        faults, before = self._faults_of(upstream), self._noted.get(upstream, set())
         for part in dict.fromkeys([*before, *wrong]):
             faults.note(part, wrong.get(part))
         self._noted[upstream] = set(wrong)

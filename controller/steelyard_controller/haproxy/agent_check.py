@@ -11,7 +11,6 @@ in HAProxy, which then keeps the weights it has.
 import asyncio
 import logging
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
 
 from steelyard_controller.haproxy import agent_answer
 from steelyard_controller.haproxy.agent_answer import Row
@@ -33,16 +32,19 @@ MOST_CONNECTIONS = 1000
 MOST_COMPLAINTS = 100
 
 
-@dataclass
 class AgentCheck:
     """The listener; `start` and `stop` it within one event loop."""
 
-    controller: Service
-    _: KW_ONLY
-    deadline_s: float = DEADLINE_S
-    most_connections: int = MOST_CONNECTIONS
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        controller: Service,
+        *,
+        deadline_s: float = DEADLINE_S,
+        most_connections: int = MOST_CONNECTIONS,
+    ) -> None:
+        self._controller = controller
+        self._deadline_s = deadline_s
+        self._most_connections = most_connections
         self.open: set[asyncio.WriteTransport] = set()
         self._server: asyncio.Server | None = None
         self._rows: dict[str, tuple[Outcome, Mapping[str, Row]]] = {}
@@ -72,10 +74,10 @@ class AgentCheck:
                 f'{shown!r} is no question: write agent-send "UPSTREAM/PEER\\n", '
                 'or "UPSTREAM/PEER WEIGHT\\n" where the server\'s weight is not 100',
             )  # fmt: skip
-        if self.controller.role != "leader":
+        if self._controller.role != "leader":
             self._rows.clear()
             return agent_answer.line("", "this controller does not lead; ask the leader")
-        view = self.controller.views.get(asked.upstream)
+        view = self._controller.views.get(asked.upstream)
         if view is None:
             self._rows.pop(asked.upstream, None)
             return self._complain(
@@ -100,10 +102,10 @@ class AgentCheck:
             log.warning("agent-check: %s", why, extra={"event": "agent_check"})
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self.open) >= self.most_connections:
+        if len(self.open) >= self._most_connections:
             self._log_once(
                 "too-many",
-                f"{self.most_connections} connections are open; more are closed at once: "
+                f"{self._most_connections} connections are open; more are closed at once: "
                 "who else asks this port?",
             )
             writer.transport.abort()
@@ -111,7 +113,7 @@ class AgentCheck:
         self.open.add(writer.transport)
         try:
             # Of the answer too: the other side may not read.
-            async with asyncio.timeout(self.deadline_s):
+            async with asyncio.timeout(self._deadline_s):
                 line = await _line(reader)
                 if line is not None:
                     writer.write(self.answer(line))
@@ -121,7 +123,7 @@ class AgentCheck:
             if not writer.is_closing():
                 self._log_once(
                     "silent",
-                    f'no whole line within {self.deadline_s:g} s: does agent-send end with "\\n"?',
+                    f'no whole line within {self._deadline_s:g} s: does agent-send end with "\\n"?',
                 )
         except (OSError, asyncio.CancelledError):
             pass  # the client is gone; or the process ends, which asyncio would log as a connection's error

@@ -21,7 +21,6 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable
-from dataclasses import KW_ONLY, dataclass
 
 from steelyard_controller.faults import Faults
 from steelyard_controller.store.interface import Store, Unavailable
@@ -37,25 +36,31 @@ PATIENCE_LEASES = 2
 REST_LEASES = 2
 
 
-@dataclass
 class Election:
     """This controller as a candidate; `clock` is monotonic and runs on while the process is stopped."""
 
-    store: Store
-    _: KW_ONLY
-    holder: str
-    boot: str
-    url: str
-    lease_s: float
-    clock: Callable[[], float]
-    unix: Callable[[], float]
-    faults: Faults
-
-    def __post_init__(self) -> None:
-        self.lease: Lease | None = None
-        """This controller's lease; None while it does not lead."""
-        self.seen: Lease | None = None
-        """The leader's lease as last seen, this controller's or another's; None: nobody's, or not known."""
+    def __init__(
+        self,
+        store: Store,
+        *,
+        holder: str,
+        boot: str,
+        url: str,
+        lease_s: float,
+        clock: Callable[[], float],
+        unix: Callable[[], float],
+        faults: Faults,
+    ) -> None:
+        self._store = store
+        self._holder = holder
+        self._boot = boot
+        self._url = url
+        self._lease_s = lease_s
+        self._clock = clock
+        self._unix = unix
+        self._faults = faults
+        self._lease: Lease | None = None
+        self._seen: Lease | None = None
         self._until_s = 0.0
         self._asked_s = -math.inf
         self._rest_until_s = 0.0
@@ -65,19 +70,29 @@ class Election:
         self._stepping = asyncio.Lock()
 
     @property
+    def lease(self) -> Lease | None:
+        """This controller's lease; None while it does not lead."""
+        return self._lease
+
+    @property
+    def seen(self) -> Lease | None:
+        """The leader's lease as last seen, this controller's or another's; None: none, or unknown."""
+        return self._seen
+
+    @property
     def certain(self) -> bool:
         """Tell whether no other controller can have the lease now."""
-        return self.lease is not None and (self.store.volatile or self.clock() < self._until_s)
+        return self._lease is not None and (self._store.volatile or self._clock() < self._until_s)
 
     @property
     def left_s(self) -> float | None:
         """Return for how long the lease is certain; None: there is none."""
-        return None if self.lease is None else max(0.0, self._until_s - self.clock())
+        return None if self._lease is None else max(0.0, self._until_s - self._clock())
 
     @property
     def is_due(self) -> bool:
         """Tell whether a third of a lease or more has passed since the last step."""
-        return self.clock() - self._asked_s >= self.lease_s / 3
+        return self._clock() - self._asked_s >= self._lease_s / 3
 
     async def step(self, above: Callable[[], Awaitable[int]]) -> None:
         """Take or renew the lease; `above` returns the highest term in use."""
@@ -85,89 +100,90 @@ class Election:
             try:
                 await self._keep_or_ask(above)
             except (Unavailable, NewerVersion) as error:
-                self.faults.note("state", str(error))
+                self._faults.note("state", str(error))
             else:
-                self.faults.note("state", None)
-            self._asked_s = self.clock()
+                self._faults.note("state", None)
+            self._asked_s = self._clock()
 
     def drop(self, why: str, *, rest: bool = False) -> None:
         """Stop leading; with `rest`, leave the lease to others for `REST_LEASES`."""
-        if self.lease is not None:
+        if self._lease is not None:
             log.warning(
-                "term %d is over: %s; nothing more is published", self.lease.term, why,
-                extra={"event": "stepped_down", "term": self.lease.term},
+                "term %d is over: %s; nothing more is published", self._lease.term, why,
+                extra={"event": "stepped_down", "term": self._lease.term},
             )  # fmt: skip
         if rest:
-            self._rest_until_s = self.clock() + REST_LEASES * self.lease_s
-        self.lease = self.seen = None
+            self._rest_until_s = self._clock() + REST_LEASES * self._lease_s
+        self._lease = self._seen = None
 
     async def release(self) -> None:
         """Release the lease, so that a standby need not wait until it expires."""
         async with self._stepping:
-            lease, self.lease, self.seen = self.lease, None, None
+            lease, self._lease, self._seen = self._lease, None, None
             if lease is not None:
                 try:
-                    await self.store.release(lease)
+                    await self._store.release(lease)
                 except Unavailable:
                     return
                 log.info("term %d given back", lease.term, extra={"event": "released", "term": lease.term})
 
     async def _keep_or_ask(self, above: Callable[[], Awaitable[int]]) -> None:
-        lease, began_s = self.lease, self.clock()
+        lease, began_s = self._lease, self._clock()
         if lease is not None:
-            kept = await self.store.renew(lease, lease_s=self.lease_s)
+            kept = await self._store.renew(lease, lease_s=self._lease_s)
             # `drop` may have been called while Redis was asked.
-            if self.lease is lease and kept:
-                self._until_s = began_s + self.lease_s
+            if self._lease is lease and kept:
+                self._until_s = began_s + self._lease_s
                 return
         # A lost lease is dropped once it is known who has it, or it is taken anew. Where it has run out and
         # the store takes no writes, this raises: nobody else can take it then, and the leader goes on.
         await self._ask(above, lost=lease)
 
     async def _ask(self, above: Callable[[], Awaitable[int]], *, lost: Lease | None) -> None:
-        leader = await self.store.leader()
+        leader = await self._store.leader()
         if leader is not None and self._is_ours(leader):
             # Dropped here and not expired there: release it, because leading again needs a new term.
-            await self.store.release(leader)
+            await self._store.release(leader)
             leader = None
-        if leader is None and self.clock() >= self._rest_until_s:
+        if leader is None and self._clock() >= self._rest_until_s:
             leader = await self._take(max(self._highest, await above()))
-        if lost is not None and self.lease is lost:
+        if lost is not None and self._lease is lost:
             self.drop("the lease was lost")
         if leader is not None:
             self._highest = max(self._highest, leader.term)
-        if leader is not None and self.lease is None and (self.seen is None or self.seen.term != leader.term):
+        is_news = self._seen is None or leader is None or self._seen.term != leader.term
+        if leader is not None and self._lease is None and is_news:
             log.info(
                 "standing by: %s leads (term %d, %s)", leader.holder, leader.term, leader.url,
                 extra={"event": "standby", "term": leader.term, "leader": leader.holder},
             )  # fmt: skip
-        self.seen = leader
+        self._seen = leader
 
     async def _take(self, highest: int) -> Lease | None:
-        began_s = self.clock()
-        draft = Lease(holder=self.holder, boot=self.boot, url=self.url, term=int(self.unix()))
-        lease = await self.store.acquire(
-            draft, lease_s=self.lease_s, above=highest, patient=self._is_patient(highest, began_s)
+        began_s = self._clock()
+        draft = Lease(holder=self._holder, boot=self._boot, url=self._url, term=int(self._unix()))
+        lease = await self._store.acquire(
+            draft, lease_s=self._lease_s, above=highest, patient=self._is_patient(highest, began_s)
         )
         if lease is None and self._empty_since_s is None:
             self._empty_since_s = began_s
             log.warning(
                 "the state store is empty, although term %d was led: whoever led has %g s to fill it again",
-                highest, PATIENCE_LEASES * self.lease_s, extra={"event": "empty_store"},
+                highest, PATIENCE_LEASES * self._lease_s, extra={"event": "empty_store"},
             )  # fmt: skip
         elif lease is not None:
             self._empty_since_s = None
             if self._is_ours(lease):
-                self._until_s = began_s + self.lease_s
+                self._until_s = began_s + self._lease_s
                 self._own_term = lease.term
-                self.lease = lease
+                self._lease = lease
         return lease
 
     def _is_patient(self, highest: int, now_s: float) -> bool:
         if self._own_term >= highest:
             return False  # Nobody led after this one, or nobody at all.
         since_s = self._empty_since_s
-        return since_s is None or now_s - since_s < PATIENCE_LEASES * self.lease_s
+        return since_s is None or now_s - since_s < PATIENCE_LEASES * self._lease_s
 
     def _is_ours(self, lease: Lease) -> bool:
-        return (lease.holder, lease.boot) == (self.holder, self.boot)
+        return (lease.holder, lease.boot) == (self._holder, self._boot)

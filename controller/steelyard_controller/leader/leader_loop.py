@@ -14,7 +14,6 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from steelyard_protocol import clock_phase, name_list
@@ -47,7 +46,6 @@ Addresses = Callable[[Mapping[str, Cycle]], Awaitable[Mapping[str, Mapping[str, 
 """Returns the resolved addresses of the peers that are declared by host names, by upstream and peer."""
 
 
-@dataclass(kw_only=True)
 class LeaderLoop:
     """Leads while it has the lease, and stands by otherwise.
 
@@ -56,28 +54,48 @@ class LeaderLoop:
     election. The lock `changing` is held while declarations change, or must not change.
     """
 
-    loop: TickLoop
-    election: Election
-    takeover: Takeover
-    faults: Faults
-    tick_s: float
-    lease_s: float
-    addresses: Addresses
-    ticked: Callable[[float, float], None]
-    on_tick: Callable[[Cycle], None]
-    on_step: Callable[[], Awaitable[None]]
-
-    def __post_init__(self) -> None:
-        self.led: Lease | None = None
-        """The lease under which this controller leads, once the takeover is done; None: it does not lead."""
+    def __init__(
+        self,
+        *,
+        loop: TickLoop,
+        election: Election,
+        takeover: Takeover,
+        faults: Faults,
+        tick_s: float,
+        lease_s: float,
+        addresses: Addresses,
+        ticked: Callable[[float, float], None],
+        on_tick: Callable[[Cycle], None],
+        on_step: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._loop = loop
+        self._election = election
+        self._takeover = takeover
+        self._faults = faults
+        self._tick_s = tick_s
+        self._lease_s = lease_s
+        self._addresses = addresses
+        self._ticked = ticked
+        self._on_tick = on_tick
+        self._on_step = on_step
+        self._led: Lease | None = None
         self.changing = asyncio.Lock()
-        self.stuck_after_s = max(STUCK_TICKS * self.tick_s, self.lease_s, STUCK_LEAST_S)
-        self.is_abandoned = False
-        """Whether the loop ended without its last tick, a thread of which may never end."""
+        self.stuck_after_s = max(STUCK_TICKS * tick_s, lease_s, STUCK_LEAST_S)
+        self._is_abandoned = False
         self._stepping = asyncio.Lock()
         self._begun = asyncio.Event()
         self._stopping = asyncio.Event()
         self._progressed_s: float | None = None
+
+    @property
+    def led(self) -> Lease | None:
+        """The lease under which this controller leads, once its takeover is done; None: it does not."""
+        return self._led
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether the loop ended without its last tick, whose thread may never end."""
+        return self._is_abandoned
 
     @property
     def stuck_s(self) -> float:
@@ -105,14 +123,14 @@ class LeaderLoop:
             self._stopping.set()
             self._begun.set()
             _, running = await asyncio.wait(tasks, timeout=self.stuck_after_s)
-            self.is_abandoned = bool(running)
+            self._is_abandoned = bool(running)
             for task in running:
                 log.error("%s do not end; the process ends without them", task.get_name())
                 task.cancel()
-            if self.led is not None and not running:
-                await self.loop.save_last(self.led)
-            self.led = None
-            await self.election.release()
+            if self._led is not None and not running:
+                await self._loop.save_last(self._led)
+            self._led = None
+            await self._election.release()
 
     async def _keep_lease(self) -> None:
         while not self._stopping.is_set():
@@ -122,45 +140,45 @@ class LeaderLoop:
             except Exception:
                 log.exception("keeping the lease failed; it is tried again")
             began_s = time.monotonic()
-            await self._pause(self.lease_s / 3)
-            if self._progressed_s is not None and time.monotonic() - began_s > self.lease_s:
+            await self._pause(self._lease_s / 3)
+            if self._progressed_s is not None and time.monotonic() - began_s > self._lease_s:
                 # This process stood still, and the tick with it: that says nothing of the tick.
                 self._progressed_s = time.monotonic()
 
     def _give_up_if_stuck(self) -> None:
         """Leave the lease to others while the running tick makes no progress; take it again once it does."""
         if self.stuck_s == 0.0:
-            self.faults.note("ticks", None)
+            self._faults.note("ticks", None)
             return
         why = f"its tick has made no progress for {self.stuck_s:.0f} s"
-        self.faults.note("ticks", f"{why}: others may lead; see the log, and restart this controller")
-        self.election.drop(why, rest=True)
+        self._faults.note("ticks", f"{why}: others may lead; see the log, and restart this controller")
+        self._election.drop(why, rest=True)
 
     async def _step(self) -> None:
         async with self._stepping:
-            await self.election.step(self.takeover.highest_term)
+            await self._election.step(self._takeover.highest_term)
             await self._follow_lease()
-            await self.on_step()
+            await self._on_step()
 
     async def _follow_lease(self) -> None:
         async with self.changing:
-            lease = self.election.lease
+            lease = self._election.lease
             if lease is None:
-                if self.led is not None:
+                if self._led is not None:
                     self._stop_leading()
-            elif self.led is None or self.led.term != lease.term:
+            elif self._led is None or self._led.term != lease.term:
                 await self._begin(lease)
 
     def _stop_leading(self) -> None:
-        self.led = None
+        self._led = None
         self._begun.clear()
-        self.faults.note("resuming", None)
-        for cycle in self.loop.cycles.values():
+        self._faults.note("resuming", None)
+        for cycle in self._loop.cycles.values():
             cycle.outcome = None
 
     async def _begin(self, lease: Lease) -> None:
         try:
-            refused = await self._renewing(self.takeover.begin(lease))
+            refused = await self._renewing(self._takeover.begin(lease))
         except (Unavailable, LeaseLost, NewerVersion) as error:
             self._refuse_to_lead(str(error))
         except Exception:
@@ -169,13 +187,13 @@ class LeaderLoop:
             self._refuse_to_lead("see the log")
         else:
             for name, refusal in refused.items():
-                self.faults.note(f"{name} in the file", refusal)
-            self.faults.note("leading", None)
-            self.led = lease
+                self._faults.note(f"{name} in the file", refusal)
+            self._faults.note("leading", None)
+            self._led = lease
             self._begun.set()
             log.info(
                 "leading in term %d: %s", lease.term,
-                name_list.shown(self.loop.cycles, MOST_SHOWN) or "no upstream is declared yet",
+                name_list.shown(self._loop.cycles, MOST_SHOWN) or "no upstream is declared yet",
                 extra={"event": "leading", "term": lease.term},
             )  # fmt: skip
 
@@ -183,23 +201,23 @@ class LeaderLoop:
         """Do some work, and renew the lease meanwhile; whether it was lost is the next step's to see."""
         doing = asyncio.create_task(work)
         try:
-            while not (await asyncio.wait({doing}, timeout=self.lease_s / 3))[0]:
-                await self.election.step(self.takeover.highest_term)
+            while not (await asyncio.wait({doing}, timeout=self._lease_s / 3))[0]:
+                await self._election.step(self._takeover.highest_term)
             return doing.result()
         finally:
             doing.cancel()
 
     def _refuse_to_lead(self, why: str) -> None:
-        self.faults.note("leading", why)
-        self.election.drop(f"leading could not begin ({why})", rest=True)
-        if self.led is not None:
+        self._faults.note("leading", why)
+        self._election.drop(f"leading could not begin ({why})", rest=True)
+        if self._led is not None:
             self._stop_leading()
 
     async def _tick_for_ever(self) -> None:
         while not self._stopping.is_set():
             await self._begun.wait()
             pace = self._pace()
-            while self.led is not None and not self._stopping.is_set():
+            while self._led is not None and not self._stopping.is_set():
                 self._progressed()
                 began_s = time.monotonic()
                 resumed = await self._tick_guarded()
@@ -207,17 +225,17 @@ class LeaderLoop:
                 if resumed:
                     pace = self._pace()
                     continue
-                self.ticked(time.monotonic() - began_s, began_s - pace.due_s)
+                self._ticked(time.monotonic() - began_s, began_s - pace.due_s)
                 missed = pace.next(time.monotonic(), time.time())
                 if missed:
-                    for cycle in self.loop.cycles.values():
+                    for cycle in self._loop.cycles.values():
                         cycle.overruns += missed
                     log.warning("a tick overran: %d left out", missed, extra={"event": "overrun"})
                 await self._pause(pace.due_s - time.monotonic())
 
     def _pace(self) -> Pace:
         return Pace(
-            time.monotonic(), interval_s=self.tick_s, instant_s=clock_phase.CONTROLLER_S, shortest=0.0
+            time.monotonic(), interval_s=self._tick_s, instant_s=clock_phase.CONTROLLER_S, shortest=0.0
         )
 
     def _progressed(self) -> None:
@@ -234,27 +252,27 @@ class LeaderLoop:
         lease, resumed = None, False
         try:
             # After a pause, first find out who leads; `is_due` spares a store that is away the question.
-            if not self.election.certain and self.election.is_due:
+            if not self._election.certain and self._election.is_due:
                 await self._step()
-            lease = self.led
+            lease = self._led
             if lease is not None:
-                with self.loop.span("tick"):
-                    first = await self.takeover.resume(lease)
+                with self._loop.span("tick"):
+                    first = await self._takeover.resume(lease)
                     resumed = bool(first)
-                    await self.loop.tick(
+                    await self._loop.tick(
                         time.monotonic(),
                         lease=lease,
                         certain=self._permission(lease),
                         # Nothing has been learnt yet that was not read just now.
-                        keep=self.election.certain and not resumed,
+                        keep=self._election.certain and not resumed,
                         only=first or None,
-                        addresses=await self.addresses(self.loop.cycles),
-                        done=self.on_tick,
+                        addresses=await self._addresses(self._loop.cycles),
+                        done=self._on_tick,
                         progressed=self._progressed,
                     )
         except LeaseLost as error:
-            if lease is self.election.lease:
-                self.election.drop(str(error))
+            if lease is self._election.lease:
+                self._election.drop(str(error))
             await self._step()
         except NewerVersion as error:
             async with self.changing:
@@ -269,5 +287,5 @@ class LeaderLoop:
 
     def _permission(self, lease: Lease) -> Callable[[], bool]:
         """Return the check before each write of a tick: the lease is ours, and as certain as at the start."""
-        sure = self.election.certain
-        return lambda: self.election.lease is lease and (self.election.certain or not sure)
+        sure = self._election.certain
+        return lambda: self._election.lease is lease and (self._election.certain or not sure)

@@ -8,7 +8,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from steelyard_protocol import name_list
 
@@ -30,20 +29,27 @@ MOST_SHOWN = 20
 PART = 250
 
 
-@dataclass(kw_only=True)
 class Takeover:
     """Prepares the tick loop each time that this controller begins to lead; it knows its own last lease."""
 
-    loop: TickLoop
-    store: Store
-    file: Mapping[str, Upstream]
-    faults: Faults
-    _own: Lease | None = field(default=None, init=False)
+    def __init__(
+        self,
+        *,
+        loop: TickLoop,
+        store: Store,
+        file: Mapping[str, Upstream],
+        faults: Faults,
+    ) -> None:
+        self._loop = loop
+        self._store = store
+        self._file = file
+        self._faults = faults
+        self._own: Lease | None = None
 
     async def highest_term(self) -> int:
         """Return the highest term among the published tables and lists of upstreams."""
-        declared = await self.store.declarations()
-        return await self.loop.highest_term({*self.file, *self.loop.cycles, *declared.known})
+        declared = await self._store.declarations()
+        return await self._loop.highest_term({*self._file, *self._loop.cycles, *declared.known})
 
     async def begin(self, lease: Lease) -> Mapping[str, str | None]:
         """Take over what is declared; return by upstream of the file why its section was refused.
@@ -51,10 +57,10 @@ class Takeover:
         An upstream has no tick before `resume` has named it. Raises `Unavailable`, `LeaseLost`,
         `NewerVersion`: then the loop is not ready.
         """
-        stored = await self.store.declarations()
-        mine = {name: cycle.declaration for name, cycle in self.loop.cycles.items()}
+        stored = await self._store.declarations()
+        mine = {name: cycle.declaration for name, cycle in self._loop.cycles.items()}
         begun = plan_takeover(
-            stored, mine if self._knows_better(lease, bool(stored.known)) else None, self.file
+            stored, mine if self._knows_better(lease, bool(stored.known)) else None, self._file
         )
         if begun.changes:
             # Two thousand entries take a quarter of a second of CPU.
@@ -62,14 +68,14 @@ class Takeover:
             names = list(begun.changes)
             for part in (names[at : at + PART] for at in range(0, len(names), PART)):
                 changes = {name: begun.changes[name] for name in part}
-                await self.store.declare(lease, changes, [entries[name] for name in part if name in entries])
-        for name in [name for name in self.loop.cycles if name not in begun.declarations]:
-            self.loop.forget(name)
+                await self._store.declare(lease, changes, [entries[name] for name in part if name in entries])
+        for name in [name for name in self._loop.cycles if name not in begun.declarations]:
+            self._loop.forget(name)
         for name, declared in begun.declarations.items():
-            self.loop.follow(name, declared)
-        self.loop.unresumed = set(begun.declarations)
+            self._loop.follow(name, declared)
+        self._loop.hold_back(begun.declarations)
         self._own = lease
-        return {name: begun.refused.get(name) for name in self.file}
+        return {name: begun.refused.get(name) for name in self._file}
 
     async def resume(self, lease: Lease) -> list[str]:
         """Go on from what was learnt of some of the upstreams that have had no tick; return their names.
@@ -77,18 +83,18 @@ class Takeover:
         None: all have been resumed, or the store is away, which is a fault named `resuming`. Raises
         `NewerVersion`.
         """
-        waiting = [cycle for name, cycle in self.loop.cycles.items() if name in self.loop.unresumed]
+        waiting = [cycle for name, cycle in self._loop.cycles.items() if name in self._loop.unresumed]
         if not waiting:
             return []
         some = {cycle.name: cycle for cycle in next(batch.batches(waiting))}
         try:
-            saved = await self.store.load(list(some))
+            saved = await self._store.load(list(some))
         except Unavailable as error:
             fault = f"{len(waiting)} upstreams keep their last tables until what was learnt of them is read"
-            self.faults.note("resuming", f"{fault}: {error}")
+            self._faults.note("resuming", f"{fault}: {error}")
             return []
-        self.faults.note("resuming", None)
-        published = await self.loop.published.latest(some)
+        self._faults.note("resuming", None)
+        published = await self._loop.published.latest(some)
         taken = await asyncio.to_thread(lambda: [name for name in saved if some[name].resume(saved[name])])
         if self._own is not lease:
             return []  # It was lost meanwhile and taken again: they are read again.
@@ -100,7 +106,7 @@ class Takeover:
                     "%s: what %s had learnt is of another edition of it or damaged; it starts anew",
                     name, law, extra={"event": "forgotten", "upstream": name},
                 )  # fmt: skip
-        self.loop.unresumed -= some.keys()
+        self._loop.mark_resumed(some)
         if taken:
             log.info(
                 "%d of %d upstreams go on from what was learnt: %s",

@@ -6,7 +6,7 @@ more live long enough for a load balancer that has just read the manifest before
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from steelyard_protocol import derived_keys, table_chunks, wire
 from steelyard_protocol.memcached_client import Unavailable
@@ -33,16 +33,24 @@ class _Chunks:
     written_s: float
 
 
-@dataclass(kw_only=True)
 class ChunkedTables:
     """The chunks of the tables that this controller publishes; `clock` is monotonic."""
 
-    pipeline: MemcachedPool
-    keys: Keyring
-    ttl_s: int
-    chunk_bytes: int
-    clock: Callable[[], float]
-    _made: dict[str, _Chunks] = field(default_factory=dict, init=False)
+    def __init__(
+        self,
+        *,
+        pipeline: MemcachedPool,
+        keys: Keyring,
+        ttl_s: int,
+        chunk_bytes: int,
+        clock: Callable[[], float],
+    ) -> None:
+        self._pipeline = pipeline
+        self._keys = keys
+        self._ttl_s = ttl_s
+        self._chunk_bytes = chunk_bytes
+        self._clock = clock
+        self._made: dict[str, _Chunks] = {}
 
     async def put(
         self, table: WeightTable, *, certain: Callable[[], bool], skip: set[str]
@@ -51,7 +59,7 @@ class ChunkedTables:
 
         Raises `Unavailable` where no server answers, `Forbidden`.
         """
-        made, now_s = self._made.get(table.upstream), self.clock()
+        made, now_s = self._made.get(table.upstream), self._clock()
         afresh = made is not None and now_s - made.written_s >= REWRITE_S
         if made is None or made.digest != table.digest or afresh:
             values = await asyncio.to_thread(self._values, table)
@@ -59,7 +67,7 @@ class ChunkedTables:
             made = _Chunks(digest=table.digest, values=values, written_s=written_s)
         self._made[table.upstream] = made
         values = {wire.chunk_key(table.upstream, name): value for name, value in made.values.items()}
-        await self.pipeline.keep(values, ttl_s=self.ttl_s, afresh=afresh, allowed=certain, skip=skip)
+        await self._pipeline.keep(values, ttl_s=self._ttl_s, afresh=afresh, allowed=certain, skip=skip)
         if afresh:
             self._made[table.upstream] = replace(made, written_s=now_s)
         return tuple(made.values)
@@ -67,13 +75,13 @@ class ChunkedTables:
     async def retire(self, upstream: str, names: Mapping[str, Sequence[str]], *, skip: set[str]) -> None:
         """Have these chunks, by server, expire soon."""
         keys = {server: [wire.chunk_key(upstream, name) for name in some] for server, some in names.items()}
-        await self.pipeline.expire(keys, ttl_s=RETIRED_TTL_S, skip=skip)
+        await self._pipeline.expire(keys, ttl_s=RETIRED_TTL_S, skip=skip)
 
     async def read(self, manifest: Manifest) -> WeightTable | Refused:
         """Return the table of a manifest, or why it cannot be had."""
         keys = [wire.chunk_key(manifest.table.upstream, name) for name in manifest.chunks]
         try:
-            chunks = await self.pipeline.get_many(keys)
+            chunks = await self._pipeline.get_many(keys)
         except Unavailable:
             chunks = {}
         if missing := len([key for key in keys if key not in chunks]):
@@ -85,13 +93,13 @@ class ChunkedTables:
         self._made.pop(upstream, None)
 
     def _values(self, table: WeightTable) -> dict[str, bytes]:
-        values = map(self.keys.signed_table, table_chunks.split(table, self.chunk_bytes))
+        values = map(self._keys.signed_table, table_chunks.split(table, self._chunk_bytes))
         return {table_chunks.name_of(value): value for value in values}
 
     def _joined(self, manifest: Manifest, values: Sequence[bytes]) -> WeightTable | Refused:
         texts = []
         for value in values:
-            text = self.keys.open_value(value, derived_keys.TABLES)
+            text = self._keys.open_value(value, derived_keys.TABLES)
             if isinstance(text, Refused):
                 return text
             texts.append(text)

@@ -13,7 +13,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 
 from steelyard_protocol import derived_keys, table_chunks, weight_table, wire
 from steelyard_protocol.memcached_client import Seen, Unavailable
@@ -72,7 +72,6 @@ class _Made:
         return wire.weights_key(self.table.upstream)
 
 
-@dataclass
 class PublishedTables:
     """The published tables as this controller last read and wrote them.
 
@@ -80,21 +79,27 @@ class PublishedTables:
     of more than `item_bytes` goes in chunks; `clock` is monotonic.
     """
 
-    pipeline: MemcachedPool
-    _: KW_ONLY
-    keys: Keyring
-    refused: Callable[[str, Refused], None]
-    item_bytes: int = ITEM_BYTES
-    chunk_bytes: int = CHUNK_BYTES
-    clock: Callable[[], float] = time.monotonic
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        pipeline: MemcachedPool,
+        *,
+        keys: Keyring,
+        refused: Callable[[str, Refused], None],
+        item_bytes: int = ITEM_BYTES,
+        chunk_bytes: int = CHUNK_BYTES,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._pipeline = pipeline
+        self._keys = keys
+        self._refused = refused
+        self._item_bytes = item_bytes
+        self._clock = clock
         self._chunks = ChunkedTables(
-            pipeline=self.pipeline,
-            keys=self.keys,
+            pipeline=pipeline,
+            keys=keys,
             ttl_s=TABLE_TTL_S,
-            chunk_bytes=self.chunk_bytes,
-            clock=self.clock,
+            chunk_bytes=chunk_bytes,
+            clock=clock,
         )
         self._checked: dict[tuple[str, str], _Checked] = {}
         self._complained_s: dict[tuple[str, str], float] = {}
@@ -102,7 +107,7 @@ class PublishedTables:
     async def read(self, upstreams: Sequence[str], skip: set[str]) -> Held:
         """Return each server's tables of these upstreams, undecoded; nothing where no server answers."""
         try:
-            return await self.pipeline.seen([wire.weights_key(upstream) for upstream in upstreams], skip)
+            return await self._pipeline.seen([wire.weights_key(upstream) for upstream in upstreams], skip)
         except Unavailable:
             return {}
 
@@ -161,7 +166,7 @@ class PublishedTables:
             if not left:
                 return failed
             try:
-                put = await self.pipeline.replace(
+                put = await self._pipeline.replace(
                     {each.key: each.held.value for each in left},
                     held,
                     ttl_s=TABLE_TTL_S,
@@ -184,13 +189,13 @@ class PublishedTables:
     async def _make(self, table: WeightTable, certain: Callable[[], bool], skip: set[str]) -> _Made:
         text = weight_table.encode(table)
         chunks: tuple[str, ...] = ()
-        if len(text) > self.item_bytes:
+        if len(text) > self._item_bytes:
             chunks = await self._chunks.put(table, certain=certain, skip=skip)
             text = table_chunks.encode_manifest(table, chunks)
         else:
             self._chunks.forget(table.upstream)
-        held = _Checked(value=self.keys.signed_table(text), term=table.term, chunks=chunks)
-        return _Made(table=table, held=held, head=self.keys.signed_table(weight_table.encode_head(table)))
+        held = _Checked(value=self._keys.signed_table(text), term=table.term, chunks=chunks)
+        return _Made(table=table, held=held, head=self._keys.signed_table(weight_table.encode_head(table)))
 
     async def _is_changed(self, made: _Made, put: Put, failed: dict[str, Exception], skip: set[str]) -> bool:
         """Note where a table is now; tell whether a server holds something else, written in between."""
@@ -251,7 +256,7 @@ class PublishedTables:
                 continue
             self._checked[at] = _Checked(value=value, term=0)
             if not is_known:
-                self.refused(upstream, table)
+                self._refused(upstream, table)
                 self._complain(upstream, table)
         return tables
 
@@ -260,7 +265,7 @@ class PublishedTables:
         return before is not None and before.value == value
 
     def _complain(self, upstream: str, refused: Refused) -> None:
-        at, now_s = (upstream, refused.reason), self.clock()
+        at, now_s = (upstream, refused.reason), self._clock()
         if now_s - self._complained_s.get(at, -math.inf) < COMPLAIN_EVERY_S:
             return
         self._complained_s[at] = now_s
@@ -270,7 +275,7 @@ class PublishedTables:
         )  # fmt: skip
 
     def _decoded(self, value: bytes) -> WeightTable | Manifest | Refused:
-        text = self.keys.open_value(value, derived_keys.TABLES)
+        text = self._keys.open_value(value, derived_keys.TABLES)
         return text if isinstance(text, Refused) else table_chunks.decode(text)
 
 

@@ -6,7 +6,6 @@ and a list of a higher term is left where it is.
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass
 
 from steelyard_protocol import derived_keys, upstream_list, wire
 from steelyard_protocol.memcached_client import Seen, Unavailable
@@ -21,16 +20,19 @@ from steelyard_controller.messages.published_tables import TABLE_TTL_S, TRIES, H
 REWRITE_S = 3600.0
 
 
-@dataclass
 class PublishedUpstreams:
     """The list as this controller last wrote it; `clock` is monotonic."""
 
-    pipeline: MemcachedPool
-    _: KW_ONLY
-    keys: Keyring
-    clock: Callable[[], float] = time.monotonic
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        pipeline: MemcachedPool,
+        *,
+        keys: Keyring,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._pipeline = pipeline
+        self._keys = keys
+        self._clock = clock
         self._last: UpstreamList | None = None
         self._value = b""
         self._issued_s = 0.0
@@ -38,7 +40,7 @@ class PublishedUpstreams:
     async def read(self, skip: set[str] | None = None) -> Held:
         """Return what each server holds as the list, and of announcements; nothing where none answers."""
         try:
-            return await self.pipeline.seen([wire.UPSTREAMS_KEY, wire.ANNOUNCED_KEY], skip)
+            return await self._pipeline.seen([wire.UPSTREAMS_KEY, wire.ANNOUNCED_KEY], skip)
         except Unavailable:
             return {}
 
@@ -61,7 +63,7 @@ class PublishedUpstreams:
             if self.highest_term(stale) > term:
                 return "another controller leads by now, and has written its own"
             try:
-                await self.pipeline.replace(
+                await self._pipeline.replace(
                     {wire.UPSTREAMS_KEY: self._value}, stale, ttl_s=TABLE_TTL_S, allowed=certain, skip=skip
                 )
             except Unavailable:
@@ -70,7 +72,7 @@ class PublishedUpstreams:
         return f"somebody else writes it again and again ({', '.join(sorted(stale))})"
 
     def _renew(self, names: tuple[str, ...], term: int) -> None:
-        last, now_s = self._last, self.clock()
+        last, now_s = self._last, self._clock()
         is_young = now_s - self._issued_s < REWRITE_S
         if last is not None and is_young and (last.names, last.term) == (names, term):
             return
@@ -78,7 +80,7 @@ class PublishedUpstreams:
         self._last = UpstreamList(
             v=1, term=term, generation=generation, issued_at_ms=time.time_ns() // 1_000_000, names=names
         )
-        self._value = self.keys.signed_table(upstream_list.encode(self._last))
+        self._value = self._keys.signed_table(upstream_list.encode(self._last))
         self._issued_s = now_s
 
     def _is_ours(self, held: Mapping[str, Seen]) -> bool:
@@ -89,6 +91,6 @@ class PublishedUpstreams:
         seen = held.get(wire.UPSTREAMS_KEY)
         if seen is None or seen.value == self._value:
             return 0
-        text = self.keys.open_value(seen.value, derived_keys.TABLES)
+        text = self._keys.open_value(seen.value, derived_keys.TABLES)
         listed = text if isinstance(text, Refused) else upstream_list.decode(text)
         return 0 if isinstance(listed, Refused) else listed.term

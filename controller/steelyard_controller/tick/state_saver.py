@@ -9,7 +9,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
 from typing import TypeVar
 
 from steelyard_controller.faults import Faults
@@ -37,17 +36,21 @@ FEW_PEERS = 100
 LAST_SAVE_S = 2.0
 
 
-@dataclass
 class StateSaver:
     """Saves the outcomes of ticks; `moments` is how many of them the history has."""
 
-    store: Store
-    _: KW_ONLY
-    moments: int
-    faults: Faults
-    faults_of: Callable[[str], Faults]
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        moments: int,
+        faults: Faults,
+        faults_of: Callable[[str], Faults],
+    ) -> None:
+        self._store = store
+        self._moments = moments
+        self._faults = faults
+        self._faults_of = faults_of
         self._ticks = 0
         self._left_out: list[str] = []
 
@@ -95,7 +98,7 @@ class StateSaver:
         # One whose state the store cannot take in time must not keep the others from their turn.
         self._left_out = [*left_out, *failed]
         # That the store is away is the election's to say: it asks it without a pause.
-        self.faults.note("saving", None if "state" in self.faults.now else fault)
+        self._faults.note("saving", None if "state" in self._faults.now else fault)
         return used_s
 
     async def save_last(self, cycles: Sequence[Cycle], lease: Lease) -> None:
@@ -105,7 +108,7 @@ class StateSaver:
                 for cycle in cycles:
                     if cycle.outcome is not None:
                         saved = await asyncio.to_thread(cycle.saved, term=lease.term)
-                        await self.store.keep(lease, cycle.name, saved)
+                        await self._store.keep(lease, cycle.name, saved)
         except (Unavailable, LeaseLost, TimeoutError) as error:
             log.warning("what was learnt at last was not kept: %s", error, extra={"event": "not_kept"})
 
@@ -120,15 +123,15 @@ class StateSaver:
     ) -> float:
         """Save an upstream's memory and history moment, if it is their turn; return the seconds waited."""
         apart = tick_schedule.moment_period(len(outcome.table.peers), total)
-        faults, saved, moment = self.faults_of(cycle.name), None, b""
+        faults, saved, moment = self._faults_of(cycle.name), None, b""
         if overdue or tick_schedule.is_turn(self._ticks, position, tick_schedule.memory_period(total)):
             saved = await _beside(cycle.size, lambda: cycle.saved(term=lease.term))
         if overdue or tick_schedule.is_turn(self._ticks, position, apart):
             moment = await _beside(cycle.size, lambda: history_moment.encode(outcome))
         began_s = time.monotonic()
         try:
-            most = max(1, self.moments // apart)
-            await self.store.keep(lease, cycle.name, saved, moment, most=most)
+            most = max(1, self._moments // apart)
+            await self._store.keep(lease, cycle.name, saved, moment, most=most)
         except Rejected as error:
             faults.note("keeping", str(error))
         else:

@@ -16,8 +16,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from opentelemetry.trace import Tracer
 from steelyard_protocol import announced, memcached_client, weight_table, wire
@@ -43,30 +44,49 @@ NOT_PUBLISHED = memcached_client.Unavailable | weight_table.TableTooLarge
 """The world's failures to publish; another error is a bug."""
 
 
-@dataclass(kw_only=True)
 class TickLoop:
     """Ticks of the cycles under one lease."""
 
-    pipeline: MemcachedPool
-    store: Store
-    tick_s: float
-    history_s: float
-    keys: Keyring
-    faults: Faults
-    load_balancers: tuple[str, ...] = LOAD_BALANCERS
-    tracer: Tracer | None = None
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        *,
+        pipeline: MemcachedPool,
+        store: Store,
+        tick_s: float,
+        history_s: float,
+        keys: Keyring,
+        faults: Faults,
+        load_balancers: tuple[str, ...] = LOAD_BALANCERS,
+        tracer: Tracer | None = None,
+    ) -> None:
+        self._pipeline = pipeline
+        self.tick_s = tick_s
+        self._keys = keys
+        self.faults = faults
+        self._load_balancers = load_balancers
+        self._tracer = tracer
         self.cycles: dict[str, Cycle] = {}
-        self.unresumed: set[str] = set()
-        """The upstreams that have no tick yet: what the leader before has learnt of them is still to come."""
-        self.published = PublishedTables(self.pipeline, keys=self.keys, refused=self._refuse)
-        self._published_upstreams = PublishedUpstreams(self.pipeline, keys=self.keys)
+        self._unresumed: set[str] = set()
+        self.published = PublishedTables(pipeline, keys=keys, refused=self._refuse)
+        self._published_upstreams = PublishedUpstreams(pipeline, keys=keys)
         self._of_upstream: dict[str, Faults] = {}
-        moments = max(1, round(self.history_s / self.tick_s))
-        self._saver = StateSaver(self.store, moments=moments, faults=self.faults, faults_of=self.faults_of)
+        moments = max(1, round(history_s / tick_s))
+        self._saver = StateSaver(store, moments=moments, faults=faults, faults_of=self.faults_of)
         self._refused: dict[str, Refused] = {}
         self._forgotten = 0
+
+    @property
+    def unresumed(self) -> AbstractSet[str]:
+        """The upstreams without a tick: their saved state is still to be read."""
+        return self._unresumed
+
+    def hold_back(self, upstreams: Iterable[str]) -> None:
+        """Give these upstreams, and no others, no tick until they are resumed."""
+        self._unresumed = set(upstreams)
+
+    def mark_resumed(self, upstreams: Iterable[str]) -> None:
+        """Let these upstreams have their ticks: their saved state has been read."""
+        self._unresumed.difference_update(upstreams)
 
     async def tick(
         self,
@@ -91,7 +111,7 @@ class TickLoop:
         cycles = [
             each
             for each in self.cycles.values()
-            if each.name not in self.unresumed
+            if each.name not in self._unresumed
             and (only is None or each.name in only)
             and (not each.has_names or each.name in addresses)
         ]
@@ -198,10 +218,10 @@ class TickLoop:
 
     def span(self, name: str, cycles: Sequence[Cycle] = ()) -> AbstractContextManager[object]:
         """Return the span of a tick, or of a step of it for these upstreams; without a tracer none."""
-        if self.tracer is None:
+        if self._tracer is None:
             return nullcontext()
         size = {"steelyard.upstreams": len(cycles), "steelyard.peers": sum(cycle.size for cycle in cycles)}
-        return self.tracer.start_as_current_span(name, attributes=size if cycles else None)
+        return self._tracer.start_as_current_span(name, attributes=size if cycles else None)
 
     async def highest_term(self, upstreams: Iterable[str]) -> int:
         """Return the highest term among the tables of these upstreams in Memcached and the list of them."""
@@ -221,8 +241,8 @@ class TickLoop:
             upstream,
             declaration,
             tick_s=self.tick_s,
-            keys=self.keys,
-            load_balancers=self.load_balancers,
+            keys=self._keys,
+            load_balancers=self._load_balancers,
         )
         # It may have been deleted in this term: the generation of its tables must not go back.
         cycle.overtake(self._forgotten)
@@ -236,7 +256,7 @@ class TickLoop:
         cycle = self.cycles.pop(upstream, None)
         if cycle is not None:
             self._forgotten = max(self._forgotten, cycle.generation)
-        self.unresumed.discard(upstream)
+        self._unresumed.discard(upstream)
         self.published.forget(upstream)
         self._of_upstream.pop(upstream, None)
 
@@ -257,7 +277,7 @@ class TickLoop:
         keys = [key for cycle in cycles for key in cycle.keys()]  # noqa: SIM118
         watched = [*lists, *(wire.weights_key(cycle.name) for cycle in cycles)]
         try:
-            held, values = await self.pipeline.read(watched, keys, skip)
+            held, values = await self._pipeline.read(watched, keys, skip)
         except memcached_client.Unavailable:
             return {}, {}, None
         taken = {name: {key: each.pop(key) for key in lists if key in each} for name, each in held.items()}
@@ -266,7 +286,7 @@ class TickLoop:
         now = [key for cycle in cycles if cycle.name in announcing for key in cycle.keys()]  # noqa: SIM118
         if more := set(now).difference(keys):
             with suppress(memcached_client.Unavailable):  # they are read at the next tick
-                values |= await self.pipeline.get_many(sorted(more), skip)
+                values |= await self._pipeline.get_many(sorted(more), skip)
         return taken, held, values
 
     def _announce(self, held: Held) -> Collection[str]:
@@ -292,5 +312,5 @@ class TickLoop:
             self._refused[upstream] = refused
 
     def _note_servers(self) -> None:
-        for server, fault in self.pipeline.faults.items():
+        for server, fault in self._pipeline.faults.items():
             self.faults.note(f"memcached {server}", fault)

@@ -9,7 +9,6 @@ one where the servers' answers tell it as ORCA's named metric `latency_ms` and t
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from steelyard_protocol import peer_address, wire
@@ -27,15 +26,15 @@ LATENCY = ("named_metrics.latency_ms", "latency_ms")
 MOST_MS = 1e9
 
 
-@dataclass(slots=True)
-class _Row:
-    """What an endpoint has had, in all clusters that have an upstream's endpoints."""
+class _EndpointTotals:
+    """An endpoint's counts, summed over all clusters with an upstream's endpoints."""
 
-    completed: int = 0
-    failed: int = 0
-    in_flight: int = 0
-    timed: int = 0
-    spent_ms: float = 0.0
+    def __init__(self) -> None:
+        self.completed = 0
+        self.failed = 0
+        self.in_flight = 0
+        self.timed = 0
+        self.spent_ms = 0.0
 
     def add(self, stats: Any) -> None:  # noqa: ANN401 (protobuf has no types here)
         self.completed += stats.total_successful_requests
@@ -75,7 +74,7 @@ class NodeReports:
     def _made(
         self, clusters: Sequence[Any], table: WeightTable, interval_s: float, at_ms: int
     ) -> TrafficReport:
-        seen: defaultdict[str, _Row] = defaultdict(_Row)
+        seen: defaultdict[str, _EndpointTotals] = defaultdict(_EndpointTotals)
         for stats in (each for cluster in clusters for each in cluster.upstream_locality_stats):
             for endpoint in stats.upstream_endpoint_stats:
                 where = endpoint.address.socket_address

@@ -140,7 +140,7 @@ class XdsServer:
                 if subscription.refused is not None:
                     self._faults[subscription] = f"{node[:64]} refuses endpoints: {subscription.refused}"
                 self._note()
-                self._tables.look.set()
+                self._tables.refresh_soon()
                 reading = asyncio.ensure_future(context.read())
         except BadRequest as error:
             await self._abort(context, node, str(error))

@@ -36,14 +36,17 @@ class Leader:
     role: str = "leader"
     tick_s: float = 1.0
     views: dict[str, View] = field(default_factory=dict)
-    after_tick: list[Callable[[], None]] = field(default_factory=list)
+    after_ticks: list[Callable[[], None]] = field(default_factory=list)
     now_s: float = 0.0
 
     def tick(self, *tables: WeightTable) -> None:
         """Publish these and no others."""
         self.views = {each.upstream: View(Outcome(each)) for each in tables}
-        for call in self.after_tick:
+        for call in self.after_ticks:
             call()
+
+    def after_tick(self, call: Callable[[], None]) -> None:
+        self.after_ticks.append(call)
 
 
 async def _until(condition: Callable[[], bool]) -> None:
