@@ -3,9 +3,11 @@
 import re
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from steelyard_controller.api import metrics
+from steelyard_controller.discovery.discovery import Discovery
 from steelyard_controller.instruments import Instruments
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +28,7 @@ def on_the_page(component: str) -> dict[str, str]:
 
 def of_the_controller() -> dict[str, str]:
     """Return the type of each family that `/metrics` declares; `_created` is the client library's."""
-    source = metrics.Source(views={}, discovery=SimpleNamespace(watches=()))
+    source = metrics.Source(views={}, discovery=cast(Discovery, SimpleNamespace(watches=())))
     text = metrics.render(source, now_s=0.0, instruments=Instruments("1.0")).decode()
     families = re.findall(r"^# TYPE (\w+) (\w+)$", text, re.MULTILINE)
     return {name: kind for name, kind in families if not name.endswith("_created")}
