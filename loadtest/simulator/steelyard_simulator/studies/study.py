@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from functools import partial
 from typing import Protocol, TextIO, TypeVar
 
 from steelyard_loadtest.machine.errors import SetupError
@@ -60,9 +59,15 @@ def simulated(
             _wait(futures, bar, title=title, jobs=jobs, beat_s=beat_s)
         except BrokenProcessPool as error:
             raise SetupError("a process was killed, as when memory runs out; try a smaller --jobs") from error
-        finally:
+        except KeyboardInterrupt:
+            # Leaving the pool waits for its runs, and one of them may take minutes.
+            for process in multiprocessing.active_children():
+                process.kill()
+            raise
+        except BaseException:
             for future in futures:
                 future.cancel()
+            raise
     runs: dict[C, list[Figures]] = {}
     events, cpu_s = 0, 0.0
     for (trial, _), future in zip(work, futures, strict=True):
@@ -93,9 +98,13 @@ def _wait(futures: Sequence[Future[Run]], bar: Progress, *, title: str, jobs: in
 def _processes(jobs: int) -> ProcessPoolExecutor:
     # Forked, so that numpy and the laws are not imported again by each; nothing here has threads yet.
     fork = multiprocessing.get_context("fork")
-    # Ctrl-C reaches every process of the terminal; one of them is enough to report it.
-    end_silently = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    return ProcessPoolExecutor(jobs, mp_context=fork, initializer=end_silently)
+    return ProcessPoolExecutor(jobs, mp_context=fork, initializer=_end_silently)
+
+
+def _end_silently() -> None:
+    # Ctrl-C reaches every process of the terminal, and `timeout` signals its whole group; the parent reports it.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _one(figures_of: Callable[[Case, RunResult], Figures], of: tuple[Trial, int]) -> Run:
