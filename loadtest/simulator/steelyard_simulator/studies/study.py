@@ -102,7 +102,7 @@ def _processes(jobs: int) -> ProcessPoolExecutor:
 
 
 def _end_silently() -> None:
-    # Ctrl-C reaches every process of the terminal, and `timeout` signals its whole group; the parent reports it.
+    # Ctrl-C and `timeout` signal the whole process group; the parent reports it.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
 
