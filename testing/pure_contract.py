@@ -17,7 +17,7 @@ SAYS_SO = re.compile(r"\bPure\b(?! but for)")
 
 # What has I/O, a clock, randomness or settings of its own.
 IO_MODULES = {
-    *("fastapi", "http", "logging", "os", "pydantic_settings", "random", "secrets", "signal", "ssl"),
+    *("fastapi", "http", "logging", "os", "random", "secrets", "signal", "ssl"),
     *("tempfile", "threading", "time", "urllib"),
     *("steelyard_agent.settings", "steelyard_reporter.settings", "steelyard_controller.settings"),
 }

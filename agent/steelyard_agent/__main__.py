@@ -45,7 +45,8 @@ def main() -> int:
         one = loaded.settings.once or loaded.settings.explain
         return _print_one(loaded) if one else _run_until_signal(loaded)
     except (SettingsError, SecretFileError) as error:
-        print(f"steelyard-agent: {error}", file=sys.stderr)
+        for line in str(error).splitlines():
+            print(f"steelyard-agent: {line}", file=sys.stderr)
         return 2
 
 

@@ -1,65 +1,148 @@
-"""The agent's flags. Pure data: what each means is in `setting_values`, what is chosen in `settings`."""
+"""The agent's flags. Pure data: `setting_values` and `scope_values` parse their text."""
 
-from steelyard_protocol.program_settings import Flags
+from steelyard_protocol.program_settings import Flags, Setting
 
 ABOUT = (
-    "Sample how busy this server is and push it to Memcached. Each flag is also STEELYARD_AGENT_<FLAG> in "
-    "the environment (--memcached is STEELYARD_MEMCACHED) and, with underscores, a key of the TOML file that "
-    "--config names; a flag is stronger than the environment, which is stronger than the file. "
-    "The shared key itself is in STEELYARD_AGENT_KEY only, and the token in STEELYARD_AGENT_TOKEN, "
-    "because flags show in process lists."
+    "Sample how busy this server is and send the sample to Memcached. Each flag is also "
+    "STEELYARD_AGENT_<FLAG> in the environment (--memcached is STEELYARD_MEMCACHED) and, with underscores, a "
+    "key of the TOML file that --config names. A flag overrides the environment, which overrides the file. "
+    "The shared key itself is in STEELYARD_AGENT_KEY and the controller's token in STEELYARD_AGENT_TOKEN, "
+    "because every user can read a command line."
 )
 
 SETTINGS = (
-    ("upstream", "NAME", "the upstream this server belongs to (default: web)"),
-    ("peer", "NAME", "this server's name in the upstream (default: the host name)"),
-    ("memcached", "HOST:PORT,...|none", "where samples go: to one of these, and to the next one while that "
-     "is away; none: they are only shown (default: 127.0.0.1:11211)"),
-    ("interval", "SECONDS", "time between two samples, 0.1..60 (default: 1)"),
-    ("scope", "auto|host|cgroup|process|pods", "the machine, this container, one process and its "
-     "children, or every labelled pod of a Kubernetes node (default: auto, which is cgroup in a container "
-     "and host elsewhere)"),
-    ("pid", "N", "process scope: the process"),
-    ("pid-file", "FILE", "process scope: the file that holds its number, read at every sample"),
-    # Not --port: where a service is called steelyard-agent, Kubernetes sets STEELYARD_AGENT_PORT to a URL.
-    ("listen-port", "PORT", "process scope: the process that listens on this TCP port"),
-    ("unit", "NAME", "process scope: the processes of this systemd unit"),
-    ("node", "NAME", "pods scope: the node; its pods with the label steelyard/upstream are sampled"),
-    ("service-account", "FOLDER", "pods scope: has the token and ca.crt for the API server "
-     "(default: /var/run/secrets/kubernetes.io/serviceaccount)"),
-    ("metrics", "[HOST]:PORT", "pods scope: answer /metrics and /healthz here (default host: 127.0.0.1)"),
-    ("cpu-limit", "CORES", "CPU that is 100 %% (default: the cores it may use)"),
-    ("mem-limit", "BYTES", "memory that is 100 %% (default: the limit, or the machine's)"),
-    ("net-capacity", "BYTES/S", "network speed that is 100 %% (default: the NIC's, if known)"),
-    ("io-capacity", "OPS/S", "operations that are 100 %% (process scope: read and write calls)"),
-    ("key-file", "FILE", "the file that holds the shared key; samples are then signed"),
-    ("orca", "FILE|[HOST]:PORT,...", "show the sample as an ORCA endpoint-load-metrics value: in a file, or "
-     "over HTTP at /orca, where Prometheus finds /metrics too (default host: 127.0.0.1)"),
-    ("orca-grpc", "[HOST]:PORT", "stream it to gRPC clients and Envoy too: ORCA out-of-band, "
-     "xds.service.orca.v3.OpenRcaService (default host: 127.0.0.1; needs steelyard-agent[grpc])"),
-    ("orca-app", "FILE", "the application's own ORCA load report, added to what is shown: "
-     "TEXT rps_fractional=118.5,eps=0.2,application_utilization=0.7"),
-    ("register", "URL,...", "declare this server at one of these controllers (http://HOST:PORT), every 30 s"),
-    ("address", "HOST:PORT|auto:PORT", "with --register: where nginx reaches this server; auto is "
-     "the IP that this machine uses to reach the controller"),
-    ("baseline", "WEIGHT", "with --register: its weight at rest (default: from the capacity it reports)"),
-    ("token-file", "FILE", "with --register: the file that holds the controller's token for agents"),
-)  # fmt: skip
-"""Flags with a value: name, what the value is, help."""
-
-SWITCHES = (
-    ("deregister", "with --register: at SIGTERM, take the declaration back"),
-    ("verbose", "log every sample"),
+    Setting(
+        name="config", metavar="FILE", help="TOML file of these settings", unset="no file", in_file=False
+    ),
+    Setting(name="upstream", metavar="NAME", help="Upstream of this server", default="web"),
+    Setting(name="peer", metavar="NAME", help="This server's name in the upstream", unset="the host name"),
+    Setting(
+        name="memcached",
+        metavar="HOST:PORT,...|none",
+        help="Memcached servers for samples: each sample goes to one of them, or to the next while that one "
+        "is unreachable; none sends no samples",
+        default="127.0.0.1:11211",
+    ),
+    Setting(name="interval", metavar="SECONDS", help="Time between two samples, 0.1 to 60", default="1"),
+    Setting(
+        name="scope",
+        metavar="auto|host|cgroup|process|pods",
+        help="What a sample covers: the host, this container, one process with its children, or each "
+        "labelled pod of a Kubernetes node; auto is cgroup in a container and host elsewhere",
+        default="auto",
+    ),
+    Setting(name="pid", metavar="N", help="Process of the process scope"),
+    Setting(
+        name="pid-file",
+        metavar="FILE",
+        help="File with the process ID for the process scope, read at each sample",
+    ),
+    # Not --port: for a Service called steelyard-agent, Kubernetes sets STEELYARD_AGENT_PORT to a URL.
+    Setting(
+        name="listen-port", metavar="PORT", help="TCP port on which the process of the process scope listens"
+    ),
+    Setting(name="unit", metavar="NAME", help="Systemd unit of the process scope"),
+    Setting(
+        name="node",
+        metavar="NAME",
+        help="Node of the pods scope; its pods with the label steelyard/upstream are sampled",
+    ),
+    Setting(
+        name="service-account",
+        metavar="FOLDER",
+        help="Folder of the pods scope with token and ca.crt for the Kubernetes API server",
+        default="/var/run/secrets/kubernetes.io/serviceaccount",
+    ),
+    Setting(
+        name="metrics",
+        metavar="[HOST]:PORT",
+        help="Address of /metrics and /healthz in the pods scope; the host without one is 127.0.0.1",
+        unset="not served",
+    ),
+    Setting(
+        name="cpu-limit", metavar="CORES", help="CPU capacity, in cores", unset="the cores that it may use"
+    ),
+    Setting(
+        name="mem-limit",
+        metavar="BYTES",
+        help="Memory capacity, in bytes",
+        unset="the control group's limit, or the host's memory",
+    ),
+    Setting(
+        name="net-capacity",
+        metavar="BYTES/S",
+        help="Network capacity, in bytes per second",
+        unset="the NIC's speed, if it has one",
+    ),
+    Setting(
+        name="io-capacity",
+        metavar="OPS/S",
+        help="I/O capacity, in operations per second; in the process scope, read and write calls per second",
+        unset="the share of time with a busy disk or waiting tasks; none in the process scope",
+    ),
+    Setting(
+        name="key-file", metavar="FILE", help="File of the key that signs samples", unset="unsigned samples"
+    ),
+    Setting(
+        name="orca",
+        metavar="FILE|[HOST]:PORT,...",
+        help="Where samples are shown as ORCA endpoint-load-metrics: a file, or HTTP at /orca with /metrics "
+        "beside it; the host without one is 127.0.0.1",
+        unset="not shown",
+    ),
+    Setting(
+        name="orca-grpc",
+        metavar="[HOST]:PORT",
+        help="Address of the ORCA out-of-band stream for gRPC clients and Envoy "
+        "(xds.service.orca.v3.OpenRcaService); needs steelyard-agent[grpc]; the host without one is "
+        "127.0.0.1",
+        unset="not served",
+    ),
+    Setting(
+        name="orca-app",
+        metavar="FILE",
+        help="File of the application's own ORCA load report, such as "
+        "TEXT rps_fractional=118.5,eps=0.2,application_utilization=0.7; what is shown includes it",
+        unset="none",
+    ),
+    Setting(
+        name="register",
+        metavar="URL,...",
+        help="Controllers (http://HOST:PORT) to register this server at, every 30 s; asked in turn until one "
+        "answers",
+        unset="not registered",
+    ),
+    Setting(
+        name="address",
+        metavar="HOST:PORT|auto:PORT",
+        help="Address at which nginx reaches this server, needed with --register; auto is the IP address "
+        "from which this machine reaches the controller",
+    ),
+    Setting(
+        name="baseline",
+        metavar="WEIGHT",
+        help="Registered weight at rest",
+        unset="from the capacity that the agent reports",
+    ),
+    Setting(
+        name="token-file",
+        metavar="FILE",
+        help="File of the controller's token for agents; the first line counts",
+        unset="no token",
+    ),
+    Setting(name="deregister", help="Deregister this server at SIGTERM", unset="off"),
+    Setting(name="verbose", help="Log every sample", unset="off"),
+    Setting(
+        name="once",
+        help="Print one sample as JSON (in the pods scope one a pod) and exit; send nothing",
+        in_file=False,
+    ),
+    Setting(
+        name="explain",
+        help="Print where each figure of one sample comes from and exit; send nothing",
+        in_file=False,
+    ),
 )
-"""Flags without a value; they are settings too."""
-
-COMMANDS = (
-    ("once", "print one sample (of pods: one of each) as JSON, send nothing, exit"),
-    ("explain", "print where every figure of one sample comes from, send nothing, exit"),
-)
-"""Flags that print one sample instead of running; a file cannot ask for that."""
-
-CONFIG = ("config", "FILE", "the TOML file; without one there is none")
 
 TARGETS = ("pid", "pid-file", "listen-port", "unit")
 """The flags that name a process; the process scope takes exactly one."""
@@ -68,10 +151,9 @@ REGISTERING = ("address", "baseline", "deregister")
 """The flags that need --register. Not --token-file: its variable may be set for the controller."""
 
 FLAGS = Flags(
-    program="steelyard-agent", about=ABOUT, settings=(CONFIG, *SETTINGS), switches=(*SWITCHES, *COMMANDS)
+    program="steelyard-agent",
+    prefix="STEELYARD_AGENT",
+    about=ABOUT,
+    settings=SETTINGS,
+    secrets=("key", "token"),
 )
-
-
-def names() -> list[str]:
-    """Return the names of all settings."""
-    return [setting[0] for setting in (*SETTINGS, *SWITCHES)]

@@ -55,7 +55,8 @@ class RunningAgent:
                 return agent
             new = wiring.build(loaded, boot=self._boot, old=old)
         except (SettingsError, SecretFileError) as error:
-            log.error("the settings were read again and are not taken up: %s; the old ones stay", error)
+            mistakes = "; ".join(str(error).splitlines())
+            log.error("the reloaded settings are wrong, and the previous ones stay: %s", mistakes)
             return agent
         before, now = old.loaded.settings, loaded.settings
         renamed = _identity(before) != _identity(now)

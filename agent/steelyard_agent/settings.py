@@ -4,12 +4,12 @@ Pure: the command line, the environment and the means to read a file come in
 as arguments; `__main__` builds the settings and passes them down.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from steelyard_protocol import program_settings, setting_values, signature, wire
-from steelyard_protocol.program_settings import Given, SettingsError
+from steelyard_protocol.program_settings import Given, SettingsError, SettingsFile
 from steelyard_protocol.setting_values import Address
 
 from steelyard_agent import flags, scope_values, toml_file
@@ -19,10 +19,10 @@ from steelyard_agent.outputs import orca_report
 from steelyard_agent.pods import pods_flags
 from steelyard_agent.pods.pods_flags import PodsSettings
 from steelyard_agent.registration import register_flags
+from steelyard_agent.registration.register_flags import Url
 from steelyard_agent.registration.register_request import RegisterSettings, Registration
 from steelyard_agent.sample import Indicators
 from steelyard_agent.scope_values import Scope
-from steelyard_agent.toml_file import Document
 
 INDICATOR = "indicator"
 
@@ -70,130 +70,140 @@ def load(
     hostname: str,
     read: Callable[[Path], bytes],
 ) -> Settings:
-    """Return the settings; raise `SettingsError` for the first wrong one."""
+    """Return the settings; raise `SettingsError` that names the wrong ones."""
     line = flags.FLAGS.parse(arguments)
-    file = _file(line, environment, read)
+    file = program_settings.read_file(
+        flags.FLAGS,
+        line,
+        environment,
+        read=read,
+        parse=toml_file.parse,
+        tables=(INDICATOR, *orca_report.RATES),
+    )
+    given = program_settings.collect(flags.FLAGS, line, environment, file)
     # A process that is named on the command line replaces the one in the file.
-    given = program_settings.collect(
-        flags.FLAGS, line, environment, {} if file is None else file.texts
-    ).strongest_of(flags.TARGETS)
-    interval_s = given.value("interval", 1.0, setting_values.number("seconds", 0.1, 60.0))
-    automatic: Scope = "auto"
-    chosen = given.value("scope", automatic, scope_values.scope)
-    pods = _pods_settings(chosen, given, environment)
-    nowhere: tuple[Path | None, Address | None] = (None, None)
-    key_file = given.value("key-file", None, Path)
-    orca_file, orca_address = given.value("orca", nowhere, scope_values.orca)
+    targets = given.strongest_of(flags.TARGETS)
+    interval_s = given.value("interval", setting_values.number("seconds", 0.1, 60.0))
+    scope = given.value("scope", scope_values.scope)
+    key_file = given.optional("key-file", Path)
+    orca_file, orca_address = given.optional("orca", scope_values.orca) or (None, None)
+    upstream = given.value("upstream", setting_values.name)
+    peer = given.optional("peer", setting_values.name) or hostname
+    memcached = given.value("memcached", scope_values.memcached)
+    limits = _limits(given)
+    pid = given.optional("pid", scope_values.pid)
+    listen_port = given.optional("listen-port", setting_values.port)
+    unit = given.optional("unit", scope_values.unit)
+    orca_grpc = given.optional("orca-grpc", scope_values.orca_grpc)
+    verbose, deregister = given.switch("verbose"), given.switch("deregister")
+    node = given.optional("node", pods_flags.node)
+    metrics = given.optional("metrics", pods_flags.metrics)
+    urls = given.optional("register", register_flags.urls)
+    address = given.optional("address", register_flags.service_address)
+    baseline = given.optional("baseline", setting_values.number("a weight, such as 1,", 1e-6, 1e6))
+    given.raise_mistakes()
+    pods = None
+    if scope == "pods":
+        pods = _pods_settings(given, environment, node, metrics)
+    else:
+        _refuse(given, pods_flags.OF_PODS, "is for the pods of a node: add --scope pods")
+    register = None
+    if urls is not None:
+        wanted = _registration(upstream, peer, address, baseline)
+        register = _register_settings(given, environment, urls, wanted, deregister=deregister)
+    else:
+        needing = [flag for flag in flags.REGISTERING if flag != "deregister" or deregister]
+        _refuse(given, needing, "is for a server that registers itself: add --register URL")
     indicators, rates = ((), ()) if file is None else _of_application(file, interval_s)
-    upstream = given.value("upstream", "web", setting_values.name)
-    peer = given.value("peer", hostname, setting_values.name)
     settings = Settings(
         upstream=upstream,
         peer=peer,
-        memcached=given.value("memcached", setting_values.LOCAL_MEMCACHED, scope_values.memcached),
+        memcached=memcached,
         interval_s=interval_s,
-        scope=chosen,
-        limits=_limits(given),
+        scope=scope,
+        limits=limits,
         indicators=indicators,
         rates=rates,
-        pid=given.value("pid", None, scope_values.pid),
-        pid_file=given.value("pid-file", None, Path),
-        listen_port=given.value("listen-port", None, setting_values.port),
-        unit=given.value("unit", None, scope_values.unit),
+        pid=pid,
+        pid_file=given.optional("pid-file", Path),
+        listen_port=listen_port,
+        unit=unit,
         pods=pods,
         orca_file=orca_file,
         orca_address=orca_address,
-        orca_grpc=given.value("orca-grpc", None, scope_values.orca_grpc),
-        orca_app=given.value("orca-app", None, Path),
-        register=_register_settings(given, environment, upstream, peer),
-        once=given.value("once", False, setting_values.switch),
-        explain=given.value("explain", False, setting_values.switch),
-        verbose=given.value("verbose", False, setting_values.switch),
+        orca_grpc=orca_grpc,
+        orca_app=given.optional("orca-app", Path),
+        register=register,
+        once=given.switch("once"),
+        explain=given.switch("explain"),
+        verbose=verbose,
         key=flags.FLAGS.secret("key", environment, signature.key_of_variable, file=key_file),
         key_file=key_file,
     )
-    return _checked(settings, [flag for flag in flags.TARGETS if flag in given])
+    return _checked(settings, targets)
 
 
 def _limits(given: Given) -> Indicators:
     number = setting_values.number
     return Indicators(
-        cpu=given.value("cpu-limit", None, number("cores, such as 0.5,", 0.001, 1e5)),
-        mem=given.value("mem-limit", None, number("bytes, such as 2147483648,", 1.0, 1e15)),
-        net=given.value("net-capacity", None, number("bytes/s, such as 125000000 for 1 Gbit/s,", 1.0, 1e15)),
-        io=given.value("io-capacity", None, number("operations/s", 1.0, 1e15)),
+        cpu=given.optional("cpu-limit", number("cores, such as 0.5,", 0.001, 1e5)),
+        mem=given.optional("mem-limit", number("bytes, such as 2147483648,", 1.0, 1e15)),
+        net=given.optional("net-capacity", number("bytes/s, such as 125000000 for 1 Gbit/s,", 1.0, 1e15)),
+        io=given.optional("io-capacity", number("operations/s", 1.0, 1e15)),
     )
 
 
-def _pods_settings(chosen: Scope, given: Given, environment: Mapping[str, str]) -> PodsSettings | None:
-    if chosen != "pods":
-        alone = next((flag for flag in pods_flags.OF_PODS if flag in given), None)
-        if alone is not None:
-            raise SettingsError(f"--{alone} is for the pods of a node: add --scope pods")
-        return None
+def _refuse(given: Given, flags_: Iterable[str], reason: str) -> None:
+    useless = next((flag for flag in flags_ if flag in given), None)
+    if useless is not None:
+        raise SettingsError(f"--{useless} {reason}")
+
+
+def _pods_settings(
+    given: Given, environment: Mapping[str, str], node: str | None, metrics: Address | None
+) -> PodsSettings:
     refusal = pods_flags.refusal(given)
     if refusal is not None:
         raise SettingsError(refusal)
-    node = given.value("node", None, pods_flags.node)
     if node is None:
         raise SettingsError("--scope pods needs --node NAME (in a pod from the downward API: spec.nodeName)")
     try:
         api_server = pods_flags.api_server(environment)
     except ValueError as error:
         raise SettingsError(f"--scope pods asks the API server of Kubernetes: {error}") from None
-    return PodsSettings(
-        node=node,
-        api_server=api_server,
-        service_account=given.value("service-account", pods_flags.SERVICE_ACCOUNT, Path),
-        metrics=given.value("metrics", None, pods_flags.metrics),
-    )
+    service_account = given.value("service-account", Path)
+    return PodsSettings(node=node, api_server=api_server, service_account=service_account, metrics=metrics)
 
 
-def _register_settings(
-    given: Given, environment: Mapping[str, str], upstream: str, peer: str
-) -> RegisterSettings | None:
-    urls = given.value("register", (), register_flags.urls)
-    deregister = given.value("deregister", False, setting_values.switch)
-    needless = [flag for flag in flags.REGISTERING if flag in given and (flag != "deregister" or deregister)]
-    if not urls:
-        if needless:
-            raise SettingsError(f"--{needless[0]} is for a server that registers itself: add --register URL")
-        return None
-    address = given.value("address", None, register_flags.service_address)
+def _registration(upstream: str, peer: str, address: Address | None, baseline: float | None) -> Registration:
     if address is None:
         raise SettingsError(
             "--register needs --address: auto:PORT, or HOST:PORT as nginx reaches this server"
         )
-    token_file = given.value("token-file", None, Path)
-    baseline = given.value("baseline", None, setting_values.number("a weight, such as 1,", 1e-6, 1e6))
+    return Registration(upstream=upstream, peer=peer, address=address, baseline=baseline)
+
+
+def _register_settings(
+    given: Given,
+    environment: Mapping[str, str],
+    urls: tuple[Url, ...],
+    wanted: Registration,
+    *,
+    deregister: bool,
+) -> RegisterSettings:
+    token_file = given.optional("token-file", Path)
     return RegisterSettings(
         urls=urls,
-        wanted=Registration(upstream=upstream, peer=peer, address=address, baseline=baseline),
+        wanted=wanted,
         token=_token(environment, token_file),
         token_file=token_file,
         deregister=deregister,
     )
 
 
-def _file(
-    line: Mapping[str, str | None], environment: Mapping[str, str], read: Callable[[Path], bytes]
-) -> Document | None:
-    named = line["config"] or environment.get(flags.FLAGS.variable("config"))
-    if not named:
-        return None
-    path = Path(named)
-    try:
-        text = read(path)
-    except (OSError, ValueError) as error:  # the latter for a name with a NUL
-        why = error.strerror if isinstance(error, OSError) else error
-        raise SettingsError(f"--config: {path} cannot be read: {why}") from None
-    try:
-        return toml_file.parse(path, text, flags.names(), (INDICATOR, *orca_report.RATES))
-    except ValueError as error:
-        raise SettingsError(f"{path}: {error}") from None
-
-
-def _of_application(file: Document, interval_s: float) -> tuple[tuple[Indicator, ...], tuple[Indicator, ...]]:
+def _of_application(
+    file: SettingsFile, interval_s: float
+) -> tuple[tuple[Indicator, ...], tuple[Indicator, ...]]:
     rates = {name: table for name, table in file.tables.items() if name != INDICATOR}
     try:
         indicators = declared.parse(file.tables.get(INDICATOR, []), interval_s=interval_s)

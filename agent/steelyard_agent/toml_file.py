@@ -1,63 +1,36 @@
-"""The TOML file: the same settings under the same names, with underscores. Pure.
+"""The TOML file of the agent's settings: its keys are the flags' names with underscores. Pure.
 
     upstream = "web"
     memcached = ["10.0.0.5:11211", "10.0.0.6:11211"]
     net_capacity = 125_000_000
 
-A value becomes the text that a flag would have, so that one parser judges all sources.
-Only tables, such as [[indicator]], have no flag: `indicators.declared` reads those.
+`indicators.declared` reads the tables that have no flag, such as [[indicator]].
 """
 
+import re
 import tomllib
-from collections.abc import Collection
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
 
-from steelyard_protocol import program_settings
-from steelyard_protocol.program_settings import Text
+from steelyard_protocol.program_settings import ParsedFile
 
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A file: what it gives by the name of each flag, and its tables as they stand there."""
-
-    path: Path
-    texts: dict[str, Text]
-    tables: dict[str, object]
+# A line that begins with `key =`, `[key]` or `[[key]]`.
+_KEY = re.compile(r"\s*\[{0,2}\s*(?:\"([^\"]+)\"|'([^']+)'|([A-Za-z0-9_-]+))\s*[=\]]")
 
 
-def parse(path: Path, text: bytes, known: Collection[str], tables: Collection[str]) -> Document:
-    """Return what a file says; raise ValueError that names the key. `tables` are keys that no flag has."""
+def parse(text: str) -> ParsedFile:
+    """Return the content of a file; raise ValueError if it is not TOML."""
     try:
-        document = tomllib.loads(text.decode("utf-8"))
-    except UnicodeDecodeError:
-        raise ValueError("it is not UTF-8") from None
-    except ValueError as error:  # the parser's own error says where
+        values = tomllib.loads(text)
+    except ValueError as error:  # the parser's own error names the line
         raise ValueError(f"it is not TOML: {error}") from None
-    keys = {flag.replace("-", "_"): flag for flag in known}
-    given = {name: document.pop(name) for name in tables if name in document}
-    texts = {}
-    for key, value in document.items():
-        if key not in keys:
-            raise ValueError(f"{key!r} is no setting{_hint(key, keys, tables)}")
-        texts[keys[key]] = Text(_text(key, value), f"{key} in {path}", program_settings.FILE)
-    return Document(path, texts, given)
 
+    def line_of(place: Sequence[str | int]) -> int | None:
+        # tomllib keeps no positions. Settings come before the first table; the first line that looks like
+        # the key is its own, unless a text of several lines quotes one.
+        for number, line in enumerate(text.splitlines(), 1):
+            match = _KEY.match(line)
+            if match and place[0] in match.groups():
+                return number
+        return None
 
-def _hint(key: str, keys: Collection[str], tables: Collection[str]) -> str:
-    if key in {"key", "token"}:
-        return f": put the {key} into a file of its own, and name that as {key}_file"
-    if key.replace("-", "_") in keys:
-        return f": write {key.replace('-', '_')}"
-    return f"; the settings are {', '.join(sorted(keys))}, and the tables {', '.join(tables)}"
-
-
-def _text(key: str, value: object) -> str:
-    match value:
-        case bool():
-            return "yes" if value else "no"
-        case str() | int() | float():
-            return str(value)
-        case [*parts] if parts and all(isinstance(part, str) for part in parts):
-            return ",".join(str(part) for part in parts)
-    raise ValueError(f"{key!r} is neither text, a number, true or false, nor a list of texts")
+    return ParsedFile(values=values, line_of=line_of)

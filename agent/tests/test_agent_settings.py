@@ -149,22 +149,22 @@ def test_the_file_is_named_by_a_flag_or_by_the_environment() -> None:
     [
         (
             'upstrem = "web"',
-            "a.toml: 'upstrem' is no setting; the settings are address, baseline, cpu_limit, ",
+            "a.toml, line 1: upstrem is no setting: write upstream",
         ),
-        ("net-capacity = 1", "a.toml: 'net-capacity' is no setting: write net_capacity"),
-        ("once = true", "a.toml: 'once' is no setting"),
-        ("explain = true", "a.toml: 'explain' is no setting"),
-        ('config = "b.toml"', "a.toml: 'config' is no setting"),
-        ('key = "secret"', "a.toml: 'key' is no setting: put the key into a file of its own"),
-        ('token = "secret"', "a.toml: 'token' is no setting: put the token into a file of its own"),
-        ("[agent]\ninterval = 1", "a.toml: 'agent' is no setting"),
-        ("interval = 90", "interval in a.toml is '90': give seconds within 0.1..60"),
-        ("interval = nan", "interval in a.toml is 'nan': give seconds within 0.1..60"),
-        ("interval = true", "interval in a.toml is 'yes': give seconds"),
-        ("interval = {s = 1}", "a.toml: 'interval' is neither text, a number, true or false"),
-        ("memcached = [1]", "a.toml: 'memcached' is neither text"),
-        ("memcached = []", "a.toml: 'memcached' is neither text"),
-        ("peer = 1979-05-27", "a.toml: 'peer' is neither text"),
+        ("net-capacity = 1", "a.toml, line 1: net-capacity is no setting: write net_capacity"),
+        ("once = true", "a.toml, line 1: once is no setting; write address, baseline, cpu_limit, "),
+        ("explain = true", "a.toml, line 1: explain is no setting"),
+        ('config = "b.toml"', "a.toml, line 1: config is no setting"),
+        ('key = "secret"', "a.toml, line 1: key is no setting: put the key into a file of its own"),
+        ('token = "secret"', "a.toml, line 1: token is no setting: put the token into a file of its own"),
+        ("[agent]\ninterval = 1", "a.toml, line 1: agent is no setting"),
+        ("interval = 90", "a.toml, line 1: interval is '90': give seconds within 0.1..60"),
+        ("interval = nan", "a.toml, line 1: interval is 'nan': give seconds within 0.1..60"),
+        ("interval = true", "a.toml, line 1: interval is 'yes': give seconds"),
+        ("interval = {s = 1}", "a.toml, line 1: interval is neither text, a number, true or false"),
+        ("memcached = [1]", "a.toml, line 1: memcached is neither text"),
+        ("memcached = []", "a.toml, line 1: memcached is neither text"),
+        ("peer = 1979-05-27", "a.toml, line 1: peer is neither text"),
         ("interval = ", "a.toml: it is not TOML: "),
         ("interval = 1\ninterval = 2", "a.toml: it is not TOML: "),
     ],
@@ -175,6 +175,16 @@ def test_a_wrong_file_is_one_line_that_names_the_key_and_the_file(text: str, sai
     assert str(raised.value).startswith(said)
     assert "\n" not in str(raised.value)
     assert "secret" not in str(raised.value)
+
+
+def test_every_mistake_is_named_with_its_line() -> None:
+    with pytest.raises(SettingsError) as raised:
+        load_file('# the agent of web\nupstrem = "web"\ninterval = 90\n', "--baseline", "0")
+    assert str(raised.value).splitlines() == [
+        "a.toml, line 2: upstrem is no setting: write upstream",
+        "a.toml, line 3: interval is '90': give seconds within 0.1..60",
+        "--baseline is '0': give a weight, such as 1, within 1e-06..1e+06",
+    ]
 
 
 def test_a_file_that_is_not_text_or_not_there_is_one_line() -> None:
@@ -214,7 +224,7 @@ def test_rates_stand_in_the_file_beside_indicators() -> None:
         ('peer = "a"', "--memcached none", "--memcached none sends no sample anywhere: add --orca-grpc or"),
         (f"{RATE}\nlimit = 1", "--orca :1", "a.toml: [rps_fractional]: 'limit' is no key of it"),
         ("eps = 3", "--orca :1", "a.toml: [eps]: it is a table"),
-        ("[rps]", "", "a.toml: 'rps' is no setting; the settings are"),
+        ("[rps]", "", "a.toml, line 1: rps is no setting; write address, "),
     ],
 )
 def test_a_rate_that_nobody_sees_is_refused(text: str, flags: str, said: str) -> None:
@@ -231,7 +241,9 @@ def test_the_key_comes_from_the_environment_as_it_is_or_as_a_file() -> None:
 
 
 def test_the_key_is_no_flag_and_is_never_shown() -> None:
-    with pytest.raises(SettingsError, match="unrecognized arguments: --key"):
+    with pytest.raises(
+        SettingsError, match="--key: flags show in process lists: use STEELYARD_AGENT_KEY or --key-file"
+    ):
         load("--key", "x" * 32)
     assert "secret" not in repr(load(STEELYARD_AGENT_KEY="secret" * 8))
 
@@ -373,7 +385,9 @@ def test_a_token_comes_from_the_environment_or_a_file_and_is_never_shown() -> No
         wanted=Registration(upstream="web", peer="node-7", address=("auto", 80)),
         token_file=Path("/run/token"),
     )
-    with pytest.raises(SettingsError, match="unrecognized arguments: --token"):
+    with pytest.raises(
+        SettingsError, match="--token: flags show in process lists: use STEELYARD_AGENT_TOKEN or"
+    ):
         load(*line, "--token", "x")
     with pytest.raises(SettingsError, match=r"STEELYARD_AGENT_TOKEN and --token-file .* leave one out"):
         load(*line, "--token-file", "x", **{TOKEN: "secret"})

@@ -16,6 +16,7 @@ import uvicorn
 from fastapi import FastAPI
 from opentelemetry.trace import TracerProvider
 from steelyard_protocol import peer_address
+from steelyard_protocol.program_settings import SettingsError
 from steelyard_protocol.secret_file import SecretFileError
 
 from steelyard_controller import credentials, garbage, log_format, wiring
@@ -27,7 +28,7 @@ from steelyard_controller.credentials import Credentials
 from steelyard_controller.discovery.api_server import AccessError, ApiServer
 from steelyard_controller.haproxy.agent_check import AgentCheck
 from steelyard_controller.service import Service
-from steelyard_controller.settings import Settings, SettingsError, is_loopback, load
+from steelyard_controller.settings import Settings, is_loopback, load
 from steelyard_controller.store.saved_state import NewerVersion
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ ENOUGH_DESCRIPTORS = 4096
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the controller until it is told to stop; return the exit status."""
     try:
-        settings = load(sys.argv[1:] if arguments is None else arguments)
+        settings = load(sys.argv[1:] if arguments is None else arguments, os.environ)
         log_format.install(settings.log_level, settings.log_format)
         known = credentials.read(settings)
         cluster = ApiServer() if settings.kubernetes else None

@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import SecretStr
 from steelyard_protocol import secret_file
+from steelyard_protocol.program_settings import SettingsError
 from steelyard_protocol.secret_file import SecretFileError
 
 from steelyard_controller import generated_token
 from steelyard_controller.api import token_file
 from steelyard_controller.api.tokens import Access, BadToken, Named, access, checked, tokens_of
 from steelyard_controller.messages.keyring import Keyring
-from steelyard_controller.settings import Settings, SettingsError
+from steelyard_controller.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ def read(settings: Settings) -> Credentials:
         except (OSError, SecretFileError) as error:
             # Without it nobody can change anything, and ticks go on.
             not_generated = str(error)
-    key = secret_file.key(settings.key_file, settings.key_of_environment())
+    key = secret_file.key(settings.key_file, settings.key)
     if key is None and settings.derived_keys != "off":
         raise SettingsError(
             "derived_keys: there is no shared key to derive them from: set --key-file, or leave it out"
@@ -90,21 +90,21 @@ def warnings(settings: Settings) -> Iterator[str]:
     )
 
 
-def _tokens(name: str, file: Path | None, secret: SecretStr | None) -> tuple[str, ...]:
+def _tokens(name: str, file: Path | None, secret: str | None) -> tuple[str, ...]:
     if file is not None:
         return secret_file.read(file, "token", tokens_of)
     try:
-        return () if secret is None else (checked(secret.get_secret_value()),)
+        return () if secret is None else (checked(secret),)
     except BadToken as error:
         raise SettingsError(f"{name}: {error}") from None
 
 
-def _password(name: str, file: Path | None, secret: SecretStr | None) -> str | None:
+def _password(name: str, file: Path | None, secret: str | None) -> str | None:
     if file is not None:
         return secret_file.read(file, "password", _password_of)
-    if secret is not None and not secret.get_secret_value():
+    if secret == "":
         raise SettingsError(f"{name}: it is empty; leave it out where none is wanted")
-    return None if secret is None else secret.get_secret_value()
+    return secret
 
 
 def _password_of(text: bytes) -> str:

@@ -1,319 +1,340 @@
-"""The controller's settings: flags, then environment (STEELYARD_...), then a YAML file, then defaults.
+"""The controller's settings: flags, else the environment, else the YAML file, else defaults.
 
-Built once in `__main__` and passed down; nothing else reads the environment.
+`load` builds them once, in `__main__`, and they are passed down. What the file declares is checked by
+`declarations`.
 """
 
-import argparse
 import contextlib
 import ipaddress
-import os
+import json
 import re
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Literal, TypeVar
 
 import yaml
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_settings import (
-    BaseSettings,
-    CliSettingsSource,
-    CliSuppress,
-    EnvSettingsSource,
-    InitSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
-from steelyard_protocol import setting_values, signature, wire
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from steelyard_protocol import program_settings, setting_values, signature, wire
+from steelyard_protocol.program_settings import Given, ParsedFile, SettingsError, SettingsFile
 
-from steelyard_controller.declarations.declaration import mistakes
-from steelyard_controller.declarations.upstream import LOAD_BALANCERS, Name, Upstream
+from steelyard_controller.declarations.upstream import Name, Upstream
+from steelyard_controller.flags import FLAGS, TABLES
 from steelyard_controller.messages.keyring import DerivedKeys
 from steelyard_controller.store import redis_url
 
-# A DNS label, RFC 1123.
-NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-
-
-# An upstream's name, or a pattern of such names.
-CLAIM = re.compile(r"^[A-Za-z0-9*][A-Za-z0-9._*-]{0,63}$")
-
-
 T = TypeVar("T")
 
+LogLevel = Literal["debug", "info", "warning", "error"]
+LogFormat = Literal["text", "json"]
 
-def _setting(default: T, description: str, **bounds: Any) -> T:  # noqa: ANN401 - pydantic's own
-    return cast(T, Field(default=default, description=description, **bounds))
+_ID = re.compile(r"[A-Za-z0-9._-]{0,64}")
+
+# A DNS label, RFC 1123.
+_NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+# An upstream's name, or a pattern of such names.
+_CLAIM = r"^[A-Za-z0-9*][A-Za-z0-9._*-]{0,63}$"
+
+# A password in a URL's user part or in its query. Not parsed: process lists show malformed URLs too.
+_PASSWORD = re.compile(r"(rediss?|unix|sentinel|cluster)://(.*[?&](sentinel_)?password=|[^/@]*:[^@]*@)")
 
 
-class Settings(BaseSettings):
-    """The controller's settings; each field is a flag, an environment variable and a YAML key."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The controller's settings; `flags` describes each.
 
-    model_config = SettingsConfigDict(
-        env_prefix="STEELYARD_", extra="forbid", frozen=True, cli_kebab_case=True, cli_hide_none_type=True
-    )
+    A secret is in its own field, or in the file that its `_file` names, or there is none. `kubernetes_claims`
+    has by namespace the upstreams that its Services may claim; None lets each claim any.
+    """
 
-    api_host: str = _setting("127.0.0.1", "address the REST API listens on")
-    api_port: int = _setting(8081, "port the REST API listens on", ge=1, le=65535)
-    memcached: str = _setting("127.0.0.1:11211", "Memcached, host:port,...")
-    state_url: str = _setting(
-        "redis://127.0.0.1:6379/0",
-        "redis://, rediss://, unix://, redis+sentinel://, redis+cluster:// or memory:// "
-        "(nothing outlives a restart)",
-    )
-    id: str = _setting("", "this controller's name (host name and port)", pattern=r"^[A-Za-z0-9._-]{0,64}$")
-    advertise_url: str = _setting("", "how other controllers reach this one's API (http://api_host:api_port)")
-    lease_s: float = _setting(3.0, "how long a leader is believed alive after its last sign", ge=0.5, le=60)
-    wait_replicas: int = _setting(
-        1,
-        "replicas of Redis that must have a term or a declaration, behind Sentinels or in a "
-        "cluster; of fewer that are connected all",
-        ge=1,
-        le=16,
-    )
-    history_s: float = _setting(900.0, "seconds of history that are kept", ge=10, le=86_400)
-    agent_check_host: str = _setting("127.0.0.1", "address HAProxy's agent-check listens on")
-    agent_check_port: int | None = _setting(
-        None, "port HAProxy's agent-check listens on; unset: it does not", ge=1, le=65535
-    )
-    xds_host: str = _setting("127.0.0.1", "address that Envoys ask for endpoints (xDS)")
-    xds_port: int | None = _setting(None, "port that Envoys ask for endpoints; unset: none", ge=1, le=65535)
-    xds_cert_file: Path | None = _setting(None, "certificate shown to Envoys (PEM)")
-    xds_cert_key_file: Path | None = _setting(None, "its private key (PEM)")
-    xds_client_ca_file: Path | None = _setting(None, "authority that Envoys' certificates must be of (PEM)")
-    admin_token_file: Path | None = _setting(None, "file of the tokens that may do everything, one a line")
-    agent_token_file: Path | None = _setting(None, "file of the tokens that may register servers")
-    read_token_file: Path | None = _setting(
-        None, "file of the tokens that may read; where set, reading needs one"
-    )
-    tokens_file: Path | None = _setting(
-        None, "file of named tokens with their scopes, valid from the moment it changes"
-    )
-    max_body_bytes: int = _setting(2**20, "largest request body that the API takes", ge=1024, le=2**26)
-    metrics_servers: int = _setting(2000, "servers up to which /metrics has series of each; 0: of none", ge=0)
-    tick_s: float = _setting(1.0, "seconds between two decisions", ge=0.1, le=60)
-    log_level: Literal["debug", "info", "warning", "error"] = _setting("info", "what is logged")
-    key_file: Path | None = _setting(
-        None, "file that holds the shared key: all that is read must be signed with it"
-    )
-    derived_keys: DerivedKeys = _setting(
-        "off",
-        "keys and tokens of one sender alone (`steelyard keys`): off, accept beside the shared "
-        "key, or require",
-    )
-    state_password_file: Path | None = _setting(
-        None, "file that holds Redis's password, where the URL has none"
-    )
-    state_password: CliSuppress[SecretStr | None] = _setting(None, "STEELYARD_STATE_PASSWORD only")
-    sentinel_password_file: Path | None = _setting(
-        None, "file that holds the Sentinels' password, where they have one"
-    )
-    sentinel_password: CliSuppress[SecretStr | None] = _setting(None, "STEELYARD_SENTINEL_PASSWORD only")
-    key: CliSuppress[SecretStr | None] = _setting(None, "STEELYARD_KEY only")
-    admin_token: CliSuppress[SecretStr | None] = _setting(None, "STEELYARD_ADMIN_TOKEN only")
-    agent_token: CliSuppress[SecretStr | None] = _setting(None, "STEELYARD_AGENT_TOKEN only")
-    read_token: CliSuppress[SecretStr | None] = _setting(None, "STEELYARD_READ_TOKEN only")
-    load_balancers: str = _setting(
-        ",".join(LOAD_BALANCERS),
-        "the load balancers that are expected to report on upstreams which declare none: "
-        "edge-1,edge-2; empty: none",
-    )
-    kubernetes: str = _setting(
-        "",
-        "namespaces whose annotated Services declare upstreams, with commas between several, or "
-        "all; unset: Kubernetes is not asked",
-    )
-    kubernetes_claims: CliSuppress[dict[str, list[Annotated[str, Field(pattern=CLAIM.pattern)]]] | None] = (
-        _setting(None, "by namespace the upstreams that its Services may claim, see docs")
-    )
-    log_format: Literal["text", "json"] = _setting("text", "how a line of the log is written")
-    upstreams: CliSuppress[dict[Name, Upstream]] = _setting({}, "see docs")
-
-    @field_validator("state_url")
-    @classmethod
-    def _is_known_url(cls, value: str) -> str:
-        if not value.startswith("memory://"):
-            redis_url.parse(value)
-        return value
-
-    @field_validator("load_balancers")
-    @classmethod
-    def _are_names(cls, value: str) -> str:
-        for name in value.split(",") if value else ():
-            if not wire.NAME.fullmatch(name):
-                raise ValueError(
-                    f"{name[:70]!r} is no name of a load balancer: write edge-1,edge-2 (nginx's `lb`)"
-                )
-        return value
-
-    @field_validator("kubernetes")
-    @classmethod
-    def _are_namespaces(cls, value: str) -> str:
-        named = [each.strip() for each in value.split(",")] if value.strip() else []
-        for each in named:
-            if not NAMESPACE.fullmatch(each):
-                raise ValueError(
-                    f"{each[:70]!r} is no namespace: write all, or names such as shop,payments "
-                    "(small letters, digits and dashes)"
-                )
-        if len(named) > 1 and "all" in named:
-            raise ValueError("all does not go with the names of namespaces: leave one of them out")
-        return ",".join(dict.fromkeys(named))
-
-    @field_validator("key")
-    @classmethod
-    def _is_long_enough(cls, value: SecretStr | None) -> SecretStr | None:
-        _key(value)
-        return value
-
-    @field_validator("memcached")
-    @classmethod
-    def _are_hosts_and_ports(cls, value: str) -> str:
-        try:
-            setting_values.servers(value)
-        except ValueError:
-            raise ValueError(
-                "write it as host:port, for instance 127.0.0.1:11211, with commas between several"
-            ) from None
-        return value
-
-    @field_validator("advertise_url")
-    @classmethod
-    def _is_an_http_url(cls, value: str) -> str:
-        parts = urllib.parse.urlsplit(value)
-        # A user name and password would be shown to everybody who asks who leads.
-        named = "@" in parts.netloc
-        if value and (parts.scheme not in {"http", "https"} or not parts.netloc or named or parts.query):
-            raise ValueError("write it as http://host:port, as other controllers reach this one")
-        return value.rstrip("/")
-
-    @model_validator(mode="after")
-    def _has_each_secret_once(self) -> "Settings":
-        for secret in SECRETS:
-            if getattr(self, secret) is not None and getattr(self, f"{secret}_file") is not None:
-                raise ValueError(f"{secret} and {secret}_file are both set: leave one out")
-        return self
-
-    @model_validator(mode="after")
-    def _trusts_no_stranger(self) -> "Settings":
-        files = (self.xds_cert_file, self.xds_cert_key_file, self.xds_client_ca_file)
-        if any(files) and not all(files):
-            raise ValueError(
-                "xds_cert_file, xds_cert_key_file and xds_client_ca_file go together: give all three"
-            )
-        if self.xds_port is not None and not any(files) and not is_loopback(self.xds_host):
-            raise ValueError(
-                f"xds_host is {self.xds_host}, which others reach: give xds_cert_file, xds_cert_key_file and "
-                "xds_client_ca_file, or listen on 127.0.0.1"
-            )
-        return self
+    api_host: str
+    api_port: int
+    memcached: str
+    state_url: str
+    id: str
+    advertise_url: str
+    lease_s: float
+    wait_replicas: int
+    history_s: float
+    agent_check_host: str
+    agent_check_port: int | None
+    xds_host: str
+    xds_port: int | None
+    xds_cert_file: Path | None
+    xds_cert_key_file: Path | None
+    xds_client_ca_file: Path | None
+    admin_token_file: Path | None
+    agent_token_file: Path | None
+    read_token_file: Path | None
+    tokens_file: Path | None
+    max_body_bytes: int
+    metrics_servers: int
+    tick_s: float
+    log_level: LogLevel
+    log_format: LogFormat
+    key_file: Path | None
+    derived_keys: DerivedKeys
+    state_password_file: Path | None
+    sentinel_password_file: Path | None
+    load_balancers: tuple[str, ...]
+    kubernetes: str
+    kubernetes_claims: Mapping[str, Sequence[str]] | None
+    upstreams: Mapping[str, Upstream]
+    key: bytes | None = field(repr=False)
+    admin_token: str | None = field(repr=False)
+    agent_token: str | None = field(repr=False)
+    read_token: str | None = field(repr=False)
+    state_password: str | None = field(repr=False)
+    sentinel_password: str | None = field(repr=False)
 
     @property
     def namespaces(self) -> tuple[str, ...]:
-        """Return the namespaces that are watched; none: where Kubernetes is asked at all, every one."""
+        """Return the namespaces that are watched; empty for all."""
         return tuple(self.kubernetes.split(",")) if self.kubernetes not in {"", "all"} else ()
 
-    def key_of_environment(self) -> bytes | None:
-        """Return the shared key that STEELYARD_KEY holds; None where it is not set."""
-        return _key(self.key)
+
+def load(
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    read: Callable[[Path], bytes] = Path.read_bytes,
+) -> Settings:
+    """Return the settings; raise `SettingsError` that names the wrong ones."""
+    if any(map(_PASSWORD.search, arguments)):
+        raise SettingsError(
+            "--state-url: its password would show in process lists: put it into a file that "
+            "--state-password-file names, or the whole URL into STEELYARD_STATE_URL"
+        )
+    line = FLAGS.parse(arguments)
+    file = program_settings.read_file(FLAGS, line, environment, read=read, parse=_yaml, tables=TABLES)
+    given = program_settings.collect(FLAGS, line, environment, file)
+    files = {name: given.optional(name, _path) for name in given if name.endswith("-file")}
+
+    def secret(name: str, parse: Callable[[str], T]) -> T | None:
+        return FLAGS.secret(name, environment, parse, file=files.get(f"{name}-file"))
+
+    tables = _tables(given, file, environment)
+    settings = Settings(
+        api_host=given.value("api-host", _host),
+        api_port=given.value("api-port", setting_values.port),
+        memcached=given.value("memcached", _memcached),
+        state_url=given.value("state-url", _state_url),
+        id=given.optional("id", _id) or "",
+        advertise_url=given.optional("advertise-url", _http_url) or "",
+        lease_s=given.value("lease-s", setting_values.number("seconds", 0.5, 60)),
+        wait_replicas=given.value(
+            "wait-replicas", setting_values.whole_number("a number of replicas", 1, 16)
+        ),
+        history_s=given.value("history-s", setting_values.number("seconds", 10, 86_400)),
+        agent_check_host=given.value("agent-check-host", _host),
+        agent_check_port=given.optional("agent-check-port", setting_values.port),
+        xds_host=given.value("xds-host", _host),
+        xds_port=given.optional("xds-port", setting_values.port),
+        xds_cert_file=files.get("xds-cert-file"),
+        xds_cert_key_file=files.get("xds-cert-key-file"),
+        xds_client_ca_file=files.get("xds-client-ca-file"),
+        admin_token_file=files.get("admin-token-file"),
+        agent_token_file=files.get("agent-token-file"),
+        read_token_file=files.get("read-token-file"),
+        tokens_file=files.get("tokens-file"),
+        max_body_bytes=given.value("max-body-bytes", setting_values.whole_number("bytes", 1024, 2**26)),
+        metrics_servers=given.value(
+            "metrics-servers", setting_values.whole_number("a number of servers", 0, 10**9)
+        ),
+        tick_s=given.value("tick-s", setting_values.number("seconds", 0.1, 60)),
+        log_level=given.value("log-level", _log_level),
+        log_format=given.value("log-format", _log_format),
+        key_file=files.get("key-file"),
+        derived_keys=given.value("derived-keys", _derived_keys),
+        state_password_file=files.get("state-password-file"),
+        sentinel_password_file=files.get("sentinel-password-file"),
+        load_balancers=given.value("load-balancers", _load_balancers),
+        kubernetes=given.optional("kubernetes", _namespaces) or "",
+        key=secret("key", signature.key_of_variable),
+        admin_token=secret("admin-token", str),
+        agent_token=secret("agent-token", str),
+        read_token=secret("read-token", str),
+        state_password=secret("state-password", str),
+        sentinel_password=secret("sentinel-password", str),
+        upstreams=tables.upstreams,
+        kubernetes_claims=tables.kubernetes_claims,
+    )
+    given.raise_mistakes()
+    return _checked(settings)
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether only this machine reaches an address."""
+    """Return whether only this machine reaches an address."""
     with contextlib.suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
     return host == "localhost"
 
 
-def _key(secret: SecretStr | None) -> bytes | None:
-    return None if secret is None else signature.key_of_variable(secret.get_secret_value())
-
-
-SECRETS = ("key", "admin_token", "agent_token", "read_token", "state_password", "sentinel_password")
-"""The settings that come from the environment or a file of their own, never from a flag or the YAML file."""
-
-
-class SettingsError(Exception):
-    """A setting is wrong; the message is one line per mistake, for a person."""
-
-
-def load(arguments: Sequence[str]) -> Settings:
-    """Return the settings of a command line; raise `SettingsError` naming each wrong field."""
-    before = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    before.add_argument("--config", default=os.environ.get("STEELYARD_CONFIG"))
-    known, rest = before.parse_known_args(arguments)
-    from_file = _read_yaml(Path(known.config)) if known.config else {}
-    for secret in SECRETS:
-        flag = f"--{secret.replace('_', '-')}"
-        if any(argument.split("=")[0] == flag for argument in rest):
-            raise SettingsError(
-                f"{flag}: flags show in process lists: use STEELYARD_{secret.upper()} or {flag}-file"
-            )
-        if secret in from_file:
-            raise SettingsError(f"{secret}: put it into a file of its own, and name that with {secret}_file")
-    if any(map(_shows_a_password, rest)):
+def _checked(settings: Settings) -> Settings:
+    files = (settings.xds_cert_file, settings.xds_cert_key_file, settings.xds_client_ca_file)
+    if any(files) and not all(files):
         raise SettingsError(
-            "--state-url: its password would show in process lists: put it into a file that "
-            "--state-password-file names, or the whole URL into STEELYARD_STATE_URL"
+            "--xds-cert-file, --xds-cert-key-file and --xds-client-ca-file go together: give all three"
         )
+    if settings.xds_port is not None and not any(files) and not is_loopback(settings.xds_host):
+        raise SettingsError(
+            f"--xds-host is {settings.xds_host}, which other machines reach: give --xds-cert-file, "
+            "--xds-cert-key-file and --xds-client-ca-file, or listen on 127.0.0.1"
+        )
+    return settings
 
-    class Sourced(Settings):
-        @classmethod
-        def settings_customise_sources(
-            cls,
-            settings_cls: type[BaseSettings],
-            *_: PydanticBaseSettingsSource,
-            **__: PydanticBaseSettingsSource,
-        ) -> tuple[PydanticBaseSettingsSource, ...]:
-            flags: CliSettingsSource[Settings] = CliSettingsSource(
-                settings_cls,
-                cli_prog_name="steelyard-controller",
-                cli_parse_args=list(rest),
-                root_parser=_parser(),
-            )
-            environment = EnvSettingsSource(settings_cls)
-            # Kubernetes sets STEELYARD_API_PORT=tcp://10.0.0.1:8081 for a Service called steelyard-api.
-            environment.env_vars = {
-                name: value
-                for name, value in environment.env_vars.items()
-                if not (name.endswith("_port") and (value or "").startswith(("tcp://", "udp://")))
-            }
-            return flags, environment, InitSettingsSource(settings_cls, from_file)
 
+class _Tables(BaseModel):
+    """The keys of the file that no flag has."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    upstreams: dict[Name, Upstream] = {}
+    kubernetes_claims: dict[str, list[Annotated[str, Field(pattern=_CLAIM)]]] | None = None
+
+
+def _tables(given: Given, file: SettingsFile | None, environment: Mapping[str, str]) -> _Tables:
+    """Return what the file declares, or variables as JSON; add the mistakes to those of `given`."""
+    documents = {} if file is None else dict(file.tables)
+    of_environment = {name: FLAGS.variable(name) for name in TABLES if environment.get(FLAGS.variable(name))}
+    for name, variable in of_environment.items():
+        try:
+            documents[name] = json.loads(environment[variable])
+        except ValueError as error:
+            raise SettingsError(f"{variable}: it is not JSON: {error}") from None
     try:
-        return Sourced()
+        return _Tables.model_validate(documents)
     except ValidationError as error:
-        raise SettingsError(mistakes(error, whole="settings", between="\n")) from None
+        for each in error.errors():
+            place = each["loc"]
+            in_file = file is not None and place[0] not in of_environment
+            source = (
+                file.source(*place)
+                if in_file and file
+                else f"{of_environment[str(place[0])]}: {_dotted(place)}"
+            )
+            given.add_mistake(f"{source}: {each['msg'].removeprefix('Value error, ')}")
+        return _Tables()
 
 
-def _shows_a_password(argument: str) -> bool:
-    # Not parsed: a URL that cannot be read is in process lists as well.
-    schemes = r"(rediss?|unix|sentinel|cluster)://"
-    return re.search(rf"{schemes}(.*[?&](sentinel_)?password=|[^/@]*:[^@]*@)", argument) is not None
+def _dotted(place: Sequence[str | int]) -> str:
+    return ".".join(map(str, place))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="steelyard-controller",
-        description="Turn samples into weight tables. Every flag is also STEELYARD_NAME in the environment "
-        "and a key of the YAML file. Flags beat the environment, which beats the file.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    parser.add_argument("--config", metavar="FILE", help="YAML file (STEELYARD_CONFIG)")
-    return parser
-
-
-def _read_yaml(path: Path) -> dict[str, object]:
+def _yaml(text: str) -> ParsedFile:
+    loader = yaml.SafeLoader(text)
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SettingsError(f"--config: {path} cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SettingsError(f"--config: {path} is not YAML: {' '.join(str(error).split())}") from None
+        root = loader.get_single_node()
+        document = None if root is None else loader.construct_document(root)
+    except yaml.YAMLError as error:
+        raise ValueError(f"it is not YAML: {' '.join(str(error).split())}") from None
+    finally:
+        loader.dispose()
     if document is None:
-        return {}
+        document = {}
     if not isinstance(document, dict) or not all(isinstance(key, str) for key in document):
-        raise SettingsError(
-            f"--config: {path} must hold keys such as `upstreams:`, not a {type(document).__name__}"
-        )
-    return document
+        raise ValueError(f"it must hold keys such as `upstreams:`, not a {type(document).__name__}")
+    return ParsedFile(values=document, line_of=lambda place: _line(root, place))
+
+
+def _line(node: yaml.Node | None, place: Sequence[str | int]) -> int | None:
+    """Return the line of the innermost part of a place that stands in the file."""
+    line = None
+    for part in place:
+        if isinstance(node, yaml.MappingNode):
+            pair = next((pair for pair in node.value if pair[0].value == str(part)), None)
+            if pair is None:
+                break
+            line, node = pair[0].start_mark.line + 1, pair[1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
+            line = node.start_mark.line + 1
+        else:
+            break
+    return line
+
+
+def _path(text: str) -> Path:
+    # An empty variable is not "no file": a secret that failed to arrive would turn the check off.
+    if not text:
+        raise ValueError("give the path of a file, or leave it out")
+    return Path(text)
+
+
+def _host(text: str) -> str:
+    # asyncio would listen on every address.
+    if not text:
+        raise ValueError("give a host, such as 127.0.0.1")
+    return text
+
+
+def _id(text: str) -> str:
+    if not _ID.fullmatch(text):
+        raise ValueError("give at most 64 letters, digits, dots, dashes and underscores")
+    return text
+
+
+def _memcached(text: str) -> str:
+    setting_values.servers(text)
+    return text
+
+
+def _state_url(text: str) -> str:
+    if not text.startswith("memory://"):
+        redis_url.parse(text)
+    return text
+
+
+def _http_url(text: str) -> str:
+    parts = urllib.parse.urlsplit(text)
+    # The API shows the leader's URL to everybody: it must not hold a user name or a password.
+    named = "@" in parts.netloc
+    if text and (parts.scheme not in {"http", "https"} or not parts.netloc or named or parts.query):
+        raise ValueError("give http://HOST:PORT, as other controllers reach this one")
+    return text.rstrip("/")
+
+
+def _log_level(text: str) -> LogLevel:
+    match text:
+        case "debug" | "info" | "warning" | "error":
+            return text
+    raise ValueError("give debug, info, warning or error")
+
+
+def _log_format(text: str) -> LogFormat:
+    match text:
+        case "text" | "json":
+            return text
+    raise ValueError("give text or json")
+
+
+def _derived_keys(text: str) -> DerivedKeys:
+    match text:
+        case "off" | "accept" | "require":
+            return text
+    raise ValueError("give off, accept or require")
+
+
+def _load_balancers(text: str) -> tuple[str, ...]:
+    names = text.split(",") if text else []
+    for name in names:
+        if not wire.NAME.fullmatch(name):
+            raise ValueError(
+                f"{name[:70]!r} is no name of a load balancer: give edge-1,edge-2 (nginx's option `lb`)"
+            )
+    return tuple(names)
+
+
+def _namespaces(text: str) -> str:
+    names = [each.strip() for each in text.split(",")] if text.strip() else []
+    for name in names:
+        if not _NAMESPACE.fullmatch(name):
+            raise ValueError(
+                f"{name[:70]!r} is no namespace: give all, or names such as shop,payments (lower-case "
+                "letters, digits and dashes)"
+            )
+    if len(names) > 1 and "all" in names:
+        raise ValueError("give all, or the names of namespaces, not both")
+    return ",".join(dict.fromkeys(names))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from opentelemetry.trace import TracerProvider
 from steelyard_protocol import peer_address
 from steelyard_protocol.memcached_pool import MemcachedPool
+from steelyard_protocol.program_settings import SettingsError
 
 from steelyard_controller import __version__
 from steelyard_controller.credentials import Credentials
@@ -22,7 +23,7 @@ from steelyard_controller.faults import Faults
 from steelyard_controller.instruments import Instruments
 from steelyard_controller.leader.election import Election
 from steelyard_controller.service import Service
-from steelyard_controller.settings import Settings, SettingsError
+from steelyard_controller.settings import Settings
 from steelyard_controller.store.interface import Store
 from steelyard_controller.store.memory_store import MemoryStore
 from steelyard_controller.store.redis_store import RedisStore
@@ -55,7 +56,7 @@ async def controller(
         tick_s=settings.tick_s,
         history_s=settings.history_s,
         keys=known.keys,
-        load_balancers=tuple(filter(None, settings.load_balancers.split(","))),
+        load_balancers=settings.load_balancers,
         faults=faults,
         tracer=None
         if tracer_provider is None

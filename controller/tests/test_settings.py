@@ -1,7 +1,15 @@
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from steelyard_controller.settings import SettingsError, load
+from steelyard_controller import settings
+from steelyard_controller.settings import Settings
+from steelyard_protocol.program_settings import SettingsError
+
+
+def load(arguments: Sequence[str]) -> Settings:
+    return settings.load(arguments, os.environ)
 
 
 def _file(folder: Path, text: str) -> list[str]:
@@ -11,8 +19,8 @@ def _file(folder: Path, text: str) -> list[str]:
 
 
 def test_defaults_are_useful() -> None:
-    settings = load([])
-    assert (settings.api_port, settings.memcached, settings.tick_s) == (8081, "127.0.0.1:11211", 1.0)
+    chosen = load([])
+    assert (chosen.api_port, chosen.memcached, chosen.tick_s) == (8081, "127.0.0.1:11211", 1.0)
 
 
 def test_a_flag_is_stronger_than_the_environment_than_the_file(
@@ -21,8 +29,8 @@ def test_a_flag_is_stronger_than_the_environment_than_the_file(
     arguments = _file(tmp_path, "api_port: 1001\ntick_s: 2\nmemcached: '10.0.0.9:11211'\n")
     monkeypatch.setenv("STEELYARD_API_PORT", "1002")
     monkeypatch.setenv("STEELYARD_TICK_S", "3")
-    settings = load([*arguments, "--api-port", "1003"])
-    assert (settings.api_port, settings.tick_s, settings.memcached) == (1003, 3.0, "10.0.0.9:11211")
+    chosen = load([*arguments, "--api-port", "1003"])
+    assert (chosen.api_port, chosen.tick_s, chosen.memcached) == (1003, 3.0, "10.0.0.9:11211")
 
 
 def test_what_kubernetes_sets_for_a_service_called_steelyard_api_is_no_port(
@@ -38,7 +46,7 @@ def test_a_redis_url_that_cannot_be_read_is_refused_without_its_password(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("STEELYARD_STATE_URL", "redis://:se:cret@host:notaport/0")
-    with pytest.raises(SettingsError, match=r"state_url: .*cannot be read") as refused:
+    with pytest.raises(SettingsError, match=r"STATE_URL \(--state-url\): .*cannot be read") as refused:
         load([])
     assert "cret" not in str(refused.value)
 
@@ -77,22 +85,22 @@ def test_a_secret_is_no_flag(secret: str) -> None:
 def test_a_secret_stands_not_in_the_file_and_comes_only_one_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, secret: str
 ) -> None:
-    with pytest.raises(SettingsError, match=f"{secret}: put it into a file of its own"):
+    with pytest.raises(SettingsError, match=f"line 1: {secret} is no setting: put the {secret} into a file"):
         load(_file(tmp_path, f"{secret}: {'x' * 20}\n"))
     monkeypatch.setenv(f"STEELYARD_{secret.upper()}", "x" * 20)
-    with pytest.raises(SettingsError, match=f"{secret} and {secret}_file are both set"):
+    with pytest.raises(SettingsError, match=f"STEELYARD_{secret.upper()} and --.* are both set"):
         load([f"--{secret.replace('_', '-')}-file", "/nowhere"])
 
 
 def test_an_advertised_url_tells_no_password() -> None:
-    with pytest.raises(SettingsError, match=r"^advertise_url: ") as refused:
+    with pytest.raises(SettingsError, match=r"^--advertise-url is 'http://…@10") as refused:
         load(["--advertise-url", "http://user:secret@10.0.0.5:8081"])
     assert "secret" not in str(refused.value)
 
 
 @pytest.mark.parametrize("url", ["ftp://10.0.0.1", "10.0.0.1:8081", "http://"])
 def test_an_advertised_url_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(SettingsError, match="advertise_url: write it as http://host:port"):
+    with pytest.raises(SettingsError, match=r"--advertise-url is .*give http://HOST:PORT"):
         load(["--advertise-url", url])
 
 
@@ -102,12 +110,12 @@ def test_the_file_can_be_named_in_the_environment(tmp_path: Path, monkeypatch: p
 
 
 def test_upstreams_come_from_the_file(tmp_path: Path) -> None:
-    settings = load(
+    chosen = load(
         _file(
             tmp_path, "upstreams: {web: {law: static, peers: [{id: a, address: '10.0.0.1:80', baseline: 2}]}}"
         )
     )
-    assert settings.upstreams["web"].peers[0].baseline == 2
+    assert chosen.upstreams["web"].peers[0].baseline == 2
 
 
 @pytest.mark.parametrize(
@@ -115,7 +123,7 @@ def test_upstreams_come_from_the_file(tmp_path: Path) -> None:
     [
         (
             "upstreams: {web: {peers: [{id: a, address: web-1}]}}",
-            r"web\.peers\.0\.address: .*has no port",
+            r"line 1: upstreams\.web\.peers\.0\.address: .*has no port",
         ),
         ("upstreams: {web: {peers: [{id: a b, address: '10.0.0.1:80'}]}}", r"web\.peers\.0\.id: "),
         ("upstreams: {web: {law: magic}}", r"upstreams\.web: there is no law 'magic'; choose one of"),
@@ -130,12 +138,12 @@ def test_upstreams_come_from_the_file(tmp_path: Path) -> None:
             "upstreams: {web: {peers: [{id: a, address: '1.1.1.1:1'}, {id: a, address: '1.1.1.2:1'}]}}",
             "share an id: a",
         ),
-        ("tick_s: 0", "tick_s: .*greater than or equal to 0.1"),
+        ("tick_s: 0", r"steelyard\.yaml, line 1: tick_s is '0': give seconds within 0\.1\.\.60"),
         ("state_url: mysql://x", "state_url: write it as redis://"),
-        ("memcached: 'nowhere:x'", "memcached: write it as host:port"),
-        ("load_balancers: 'edge-1,,edge-2'", "load_balancers: '' is no name of a load balancer"),
+        ("memcached: 'nowhere:x'", "memcached is 'nowhere:x': give HOST:PORT"),
+        ("load_balancers: 'edge-1,,edge-2'", "load_balancers is .*: '' is no name of a load balancer"),
         ("kubernetes_claims: {shop: ['we b']}", r"kubernetes_claims\.shop\.0: "),
-        ("typo: 1", "typo: Extra inputs"),
+        ("tik_s: 1", "line 1: tik_s is no setting: write tick_s"),
         ("[1, 2]", "must hold keys such as"),
         ("a: [", "is not YAML"),
     ],
@@ -155,7 +163,7 @@ def test_what_namespaces_may_claim_comes_from_the_file_or_the_environment(
 
 
 def test_that_no_load_balancer_is_expected_can_be_said() -> None:
-    assert load(["--load-balancers", ""]).load_balancers == ""
+    assert load(["--load-balancers", ""]).load_balancers == ()
 
 
 KEY = "secret-" * 5
@@ -164,11 +172,11 @@ KEY = "secret-" * 5
 def test_the_shared_key_comes_from_the_environment_and_is_never_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert load([]).key_of_environment() is None
+    assert load([]).key is None
     monkeypatch.setenv("STEELYARD_KEY", KEY)
-    settings = load([])
-    assert settings.key_of_environment() == KEY.encode()
-    assert "secret" not in f"{settings!r} {settings} {settings.model_dump()} {settings.model_dump_json()}"
+    chosen = load([])
+    assert chosen.key == KEY.encode()
+    assert "secret" not in f"{chosen!r} {chosen}"
 
 
 def test_the_shared_keys_file_is_a_setting_like_others(
@@ -185,7 +193,7 @@ def test_a_key_that_is_too_short_is_an_error_that_does_not_show_it(
     monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     monkeypatch.setenv("STEELYARD_KEY", key)
-    with pytest.raises(SettingsError, match=r"^key: a key has at least 16 bytes") as raised:
+    with pytest.raises(SettingsError, match=r"^STEELYARD_KEY: a key has at least 16 bytes") as raised:
         load([])
     assert "secret" not in str(raised.value)
 
@@ -197,13 +205,13 @@ def test_the_key_as_a_flag_is_refused(flag: list[str]) -> None:
 
 
 def test_the_key_in_the_yaml_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="key: put it into a file of its own"):
+    with pytest.raises(SettingsError, match="key is no setting: put the key into a file of its own"):
         load(_file(tmp_path, f"key: {KEY}\n"))
 
 
 def test_two_keys_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STEELYARD_KEY", KEY)
-    with pytest.raises(SettingsError, match="key and key_file are both set: leave one out") as raised:
+    with pytest.raises(SettingsError, match=r"STEELYARD_KEY and --key-file .* are both set") as raised:
         load(["--key-file", "/run/key"])
     assert "secret" not in str(raised.value)
 
@@ -221,12 +229,50 @@ def test_kubernetes_is_asked_about_all_namespaces_or_some(
     text: str, namespaces: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STEELYARD_KUBERNETES", text)
-    settings = load([])
-    assert settings.namespaces == namespaces
-    assert bool(settings.kubernetes) == bool(text.strip())
+    chosen = load([])
+    assert chosen.namespaces == namespaces
+    assert bool(chosen.kubernetes) == bool(text.strip())
 
 
 @pytest.mark.parametrize("text", ["Shop", "a,,b", "shop;payments", "*", "x" * 64, "-a", "all,shop"])
 def test_what_is_no_namespace_is_refused(text: str) -> None:
-    with pytest.raises(SettingsError, match=r"^kubernetes: "):
+    with pytest.raises(SettingsError, match=r"^--kubernetes is "):
         load([f"--kubernetes={text}"])
+
+
+def test_every_mistake_is_named_with_its_line(tmp_path: Path) -> None:
+    text = """\
+tick_s: 0
+memcached: [10.0.0.1:11211, 10.0.0.2:x]
+upstreams:
+  web:
+    law: static
+    peers:
+      - {id: a, address: '10.0.0.1:80'}
+      - id: b
+        address: '10.0.0.2:80'
+        baseline: -1
+"""
+    with pytest.raises(SettingsError) as wrong:
+        load([*_file(tmp_path, text), "--api-port", "x"])
+    lines = str(wrong.value).replace(f"{tmp_path}/", "").splitlines()
+    assert sorted(line.split(": ")[0] for line in lines) == [
+        "--api-port is 'x'",
+        "steelyard.yaml, line 1",
+        "steelyard.yaml, line 10",
+        "steelyard.yaml, line 2",
+    ]
+
+
+def test_a_file_whose_variable_is_empty_is_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A secret that failed to arrive must not turn the check off.
+    monkeypatch.setenv("STEELYARD_KEY_FILE", "")
+    with pytest.raises(SettingsError, match=r"^STEELYARD_KEY_FILE \(--key-file\) is '': give the path"):
+        load([])
+
+
+def test_an_empty_variable_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEELYARD_API_PORT", "")
+    assert load([]).api_port == 8081
+    monkeypatch.setenv("STEELYARD_LOAD_BALANCERS", "")
+    assert load([]).load_balancers == ()

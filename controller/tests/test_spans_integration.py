@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from steelyard_controller import wiring
-from steelyard_controller.settings import Settings, SettingsError
+from steelyard_controller.settings import load
+from steelyard_protocol.program_settings import SettingsError
 
 from testing.daemons import Daemon, free_port
 from testing.waiting import wait_until
@@ -163,7 +164,7 @@ def test_without_the_sdk_or_with_what_it_does_not_take_one_line_says_what_to_do(
     ],
 )
 def test_no_spans_are_made_unless_they_are_asked_for(environment: dict[str, str]) -> None:
-    assert wiring.span_export(Settings(), environment) is None
+    assert wiring.span_export(load([], {}), environment) is None
 
 
 @pytest.mark.parametrize(
@@ -184,5 +185,5 @@ def test_a_variable_that_is_wrong_is_named_with_what_it_may_be(
     environment: dict[str, str], says: str
 ) -> None:
     with pytest.raises(SettingsError) as refused:
-        wiring.span_export(Settings(), environment)
+        wiring.span_export(load([], {}), environment)
     assert str(refused.value) == says

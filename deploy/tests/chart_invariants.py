@@ -4,8 +4,8 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from steelyard_agent import flags
-from steelyard_controller.settings import Settings
+from steelyard_agent import flags as agent
+from steelyard_controller import flags as controller
 
 from deploy.tests.rendered_chart import ROOT, Document, Rendered, environment, matches
 
@@ -30,10 +30,10 @@ def _names_in(*paths: str) -> set[str]:
 
 # What each part reads of its environment.
 READ = {
-    "controller": {f"STEELYARD_{name.upper()}" for name in Settings.model_fields}
-    | {"STEELYARD_CONFIG", "OTEL_EXPORTER_OTLP_ENDPOINT"},
-    "agent": {f"STEELYARD_AGENT_{name.upper().replace('-', '_')}" for name in flags.names()}
-    | {"STEELYARD_MEMCACHED"},
+    "controller": controller.FLAGS.variables()
+    | {controller.FLAGS.variable(name) for name in controller.TABLES}
+    | {"OTEL_EXPORTER_OTLP_ENDPOINT"},
+    "agent": agent.FLAGS.variables(),
     "dataplane": _names_in("openresty/docker/lua/steelyard_environment.lua", "openresty/docker/start"),
     "memcached": set(),
     "redis": set(),

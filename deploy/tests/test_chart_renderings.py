@@ -61,7 +61,7 @@ def test_nothing_is_there_twice(rendered: Rendered) -> None:
 def test_the_controllers_take_their_file(rendered: Rendered, tmp_path: Any) -> None:
     path = tmp_path / "controller.yaml"
     path.write_text(rendered.named("ConfigMap", "steelyard-controller")["data"]["controller.yaml"])
-    upstreams = load(["--config", str(path)]).upstreams
+    upstreams = load(["--config", str(path)], {}).upstreams
     for upstream in upstreams.values():
         upstream.made_laws()
 
@@ -171,7 +171,7 @@ def test_namespaces_may_claim_what_the_values_give_them_and_anything_where_these
         ("default", None),
     ):
         path.write_text(of_set(name).named("ConfigMap", "steelyard-controller")["data"]["controller.yaml"])
-        assert load(["--config", str(path)]).kubernetes_claims == allowed
+        assert load(["--config", str(path)], {}).kubernetes_claims == allowed
 
 
 def test_what_is_there_already_is_not_made_again() -> None:

@@ -7,8 +7,8 @@ import pytest
 import yaml
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from steelyard_controller import flags
 from steelyard_controller.declarations.upstream import Upstream
-from steelyard_controller.settings import Settings
 
 from deploy.tests import chart_invariants, kubernetes_schemas
 from deploy.tests.rendered_chart import CHART, RefusedError, render
@@ -41,7 +41,7 @@ def test_the_schema_knows_each_value_and_no_other() -> None:
 
 def test_what_the_schema_takes_of_the_controllers_is_theirs() -> None:
     of_settings = SCHEMA["properties"]["controllers"]["properties"]["settings"]["properties"]
-    assert of_settings.keys() <= Settings.model_fields.keys()
+    assert of_settings.keys() <= {*(setting.key for setting in flags.SETTINGS), *flags.TABLES}
     (of_upstream,) = SCHEMA["properties"]["upstreams"]["patternProperties"].values()
     assert of_upstream["properties"].keys() == Upstream.model_fields.keys()
 

@@ -70,7 +70,7 @@ def test_the_sidecar_has_what_the_agent_reads_and_the_chart_offers() -> None:
     template = sidecar()["spec"]["template"]
     agent = template["spec"]["containers"][1]
     chart_invariants.environment_is_read("agent", agent, but={"APP_CPU"})
-    assert {f"--{name}" for name in flags.names()} >= {
+    assert {f"--{setting.name}" for setting in flags.SETTINGS} >= {
         word for word in agent["args"] if word.startswith("--")
     }
     env = environment(agent)

@@ -1,62 +1,102 @@
-"""A program's settings as text: what flags, environment and files give, and which of them holds. Pure.
+"""The settings of a program: its flags, variables, file and defaults. Pure.
 
     a flag, else its variable, else the file, else the default
 
-All of them come in as arguments. What a text means is in `setting_values`, and in the programs. A flag's
-variable has the program's name: --key-file of steelyard-agent is STEELYARD_AGENT_KEY_FILE. A secret itself is
-in a variable or a file and never a flag: every user of the machine can read a command line.
+Command line, environment and the file's content are arguments. Every source gives text, so that one parser
+judges them all: `setting_values` has the common parsers, each program its own. The variable of a flag is the
+program's prefix and the flag's name: STEELYARD_AGENT_KEY_FILE for --key-file of steelyard-agent.
+
+A secret has no flag and no key in the file. It is in a variable or in a file of its own, because every user
+of the machine can read a command line.
 """
 
 import argparse
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-T = TypeVar("T")
-U = TypeVar("U")
+from steelyard_protocol import setting_values
 
-# How strong a place is.
+T = TypeVar("T")
+
+# How strong a source is.
 DEFAULT, FILE, VARIABLE, FLAG = range(4)
 
 
 class SettingsError(Exception):
-    """A setting is wrong; the message is one line that names it and the remedy."""
+    """Settings are wrong; the message has a line for each mistake, which names the setting and the remedy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """A setting and its line in --help.
+
+    `metavar` is the form of its value; None makes it a switch. `default` is the text that holds when no
+    source gives another. If there is no such text, `unset` describes what happens instead.
+    """
+
+    name: str
+    metavar: str | None = None
+    help: str
+    default: str | None = None
+    unset: str | None = None
+    # A command such as --once is a flag only.
+    in_file: bool = True
+    # Compose files leave a variable out by making it empty; a few settings have a use for an empty value.
+    takes_empty: bool = False
+    # The value may hold a password: messages do not repeat it.
+    is_private: bool = False
+
+    @property
+    def key(self) -> str:
+        """Return its name in a file."""
+        return self.name.replace("-", "_")
+
+    def line(self) -> str:
+        """Return its help with the default."""
+        default = self.default if self.default is not None else self.unset
+        return self.help if default is None else f"{self.help} (default: {default})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flags:
-    """The flags of `program`: those with a value (name, what it is, help), and switches (name, help).
+    """The flags of `program`, and the secrets that have none.
 
-    `operand` is the one word that stands before the flags, with its name before and its help behind it.
+    `operand` is a word before the flags: its name, the word and its help.
     """
 
     program: str
+    prefix: str
     about: str
-    settings: Sequence[tuple[str, str, str]]
-    switches: Sequence[tuple[str, str]]
+    settings: Sequence[Setting]
+    secrets: Sequence[str] = ()
     operand: tuple[str, str, str] | None = None
 
     def parse(self, arguments: Sequence[str]) -> dict[str, str | None]:
-        """Return the text of every flag by its name, None where it was not given; raise `SettingsError`."""
-        parser = _Parser(prog=self.program, description=self.about, allow_abbrev=False)
-        if self.operand is not None:
-            name, word, about = self.operand
-            parser.add_argument(name, choices=[word], help=about)
-            parser.command = f"{self.program} {word}"
-        for flag, value, about in self.settings:
-            parser.add_argument(f"--{flag}", metavar=value, help=about)
-        for flag, about in self.switches:
-            parser.add_argument(f"--{flag}", action="store_const", const="yes", help=about)
-        texts = vars(parser.parse_args(arguments))
-        return {flag: texts[flag.replace("-", "_")] for flag, *_ in (*self.settings, *self.switches)}
+        """Return the text of every flag by its name, None if it is absent; raise `SettingsError`."""
+        for secret in self.secrets:
+            if any(argument.split("=")[0] == f"--{secret}" for argument in arguments):
+                raise SettingsError(
+                    f"--{secret}: flags show in process lists: use {self.variable(secret)} or --{secret}-file"
+                )
+        texts = vars(self._parser().parse_args(arguments))
+        return {setting.name: texts[setting.key] for setting in self.settings}
+
+    def help(self) -> str:
+        """Return the text of --help."""
+        return self._parser().format_help()
 
     def variable(self, name: str) -> str:
         """Return the environment's name of a flag, or of a secret."""
-        # Shared with everything else that is told where Memcached is.
-        prefix = "STEELYARD" if name == "memcached" else self.program.upper().replace("-", "_")
+        # All parts share the variable for Memcached's address.
+        prefix = "STEELYARD" if name == "memcached" else self.prefix
         return f"{prefix}_{name.upper().replace('-', '_')}"
+
+    def variables(self) -> set[str]:
+        """Return the environment's names of all flags and secrets."""
+        return {self.variable(name) for name in (*(each.name for each in self.settings), *self.secrets)}
 
     def secret(
         self,
@@ -67,9 +107,9 @@ class Flags:
         file: Path | None,
         empty_is_none: bool = False,
     ) -> T | None:
-        """Return what `parse` makes of a secret's variable, None where it is not set.
+        """Return the parsed secret of a variable, or None if the variable is not set.
 
-        Raises `SettingsError`: for what is no such secret, and where `file` is to hold it too.
+        Raises `SettingsError` if the secret is malformed, or `file` is set as well.
         """
         variable = self.variable(name)
         text = environment.get(variable)
@@ -83,52 +123,174 @@ class Flags:
             raise SettingsError(f"{variable} and --{name}-file ({variable}_FILE) are both set: leave one out")
         return secret
 
+    def _parser(self) -> argparse.ArgumentParser:
+        parser = _Parser(prog=self.program, description=self.about, allow_abbrev=False)
+        if self.operand is not None:
+            name, word, about = self.operand
+            parser.add_argument(name, choices=[word], help=about)
+            parser.command = f"{self.program} {word}"
+        for setting in self.settings:
+            about = setting.line().replace("%", "%%")
+            if setting.metavar is None:
+                parser.add_argument(f"--{setting.name}", action="store_const", const="yes", help=about)
+            else:
+                parser.add_argument(f"--{setting.name}", metavar=setting.metavar, help=about)
+        return parser
+
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A setting's text; the place that gave it, for a person; and how strong that place is."""
+    """A setting's text, a person's name for its source, and how strong that source is."""
 
     text: str
-    place: str
+    source: str
     strength: int
 
 
 class Given(dict[str, Text]):
-    """The settings that were given, by flag."""
+    """The settings that a source gives, by name.
 
-    def value(self, flag: str, default: T, parse: Callable[[str], U]) -> T | U:
-        """Return what `parse` makes of a setting's text, or the default where it was not given."""
-        given = self.get(flag)
+    Wrong values are collected, so that one run names them all: `raise_mistakes` follows the last value.
+    """
+
+    def __init__(self, flags: Flags, texts: Mapping[str, Text], mistakes: Iterable[str] = ()) -> None:
+        super().__init__(texts)
+        self._settings = {setting.name: setting for setting in flags.settings}
+        self._mistakes = list(mistakes)
+
+    def value(self, name: str, parse: Callable[[str], T]) -> T:
+        """Return the parsed value of a setting that has a default."""
+        default = self._settings[name].default
+        if default is None:
+            raise ValueError(f"{name} has no default")
+        value = self.optional(name, parse)
+        return parse(default) if value is None else value
+
+    def optional(self, name: str, parse: Callable[[str], T]) -> T | None:
+        """Return the parsed value of a setting, or None if no source gives it."""
+        given = self.get(name)
         if given is None:
-            return default
+            return None
         try:
             return parse(given.text)
         except ValueError as error:
-            raise SettingsError(f"{given.place} is {_shown(given.text)!r}: {error}") from None
+            shown = "" if self._settings[name].is_private else f" is {_masked(given.text)!r}"
+            self._mistakes.append(f"{given.source}{shown}: {error}")
+            return None
 
-    def strongest_of(self, alternatives: Iterable[str]) -> "Given":
-        """Return the settings without those alternatives that a stronger place than theirs replaces."""
-        strengths = {flag: self[flag].strength for flag in alternatives if flag in self}
-        weaker = {flag for flag, strength in strengths.items() if strength < max(strengths.values())}
-        return Given({flag: given for flag, given in self.items() if flag not in weaker})
+    def switch(self, name: str) -> bool:
+        """Return whether a switch is on."""
+        return self.optional(name, setting_values.switch) or False
+
+    def add_mistake(self, mistake: str) -> None:
+        """Add a mistake that parsing the texts cannot find."""
+        self._mistakes.append(mistake)
+
+    def raise_mistakes(self) -> None:
+        """Raise `SettingsError` if a value is wrong."""
+        if self._mistakes:
+            raise SettingsError("\n".join(self._mistakes))
+
+    def strongest_of(self, alternatives: Iterable[str]) -> list[str]:
+        """Keep only the alternatives of the strongest source among them; return their names."""
+        given = [name for name in alternatives if name in self]
+        strongest = max((self[name].strength for name in given), default=DEFAULT)
+        for name in given:
+            if self[name].strength < strongest:
+                del self[name]
+        return [name for name in given if name in self]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedFile:
+    """The content of a file of settings, and the line of each place in it (None if unknown)."""
+
+    values: Mapping[str, object]
+    line_of: Callable[[Sequence[str | int]], int | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsFile:
+    """A file of settings: texts by the name of their flag, and the tables that have no flag."""
+
+    path: Path
+    line_of: Callable[[Sequence[str | int]], int | None]
+    texts: dict[str, Text] = field(default_factory=dict)
+    tables: dict[str, object] = field(default_factory=dict)
+    mistakes: list[str] = field(default_factory=list)
+
+    def source(self, *place: str | int) -> str:
+        """Return a person's name for a place in the file: the file, the line and the key."""
+        line = self.line_of(place)
+        at = "" if line is None else f", line {line}"
+        return f"{self.path}{at}: {'.'.join(map(str, place))}"
+
+
+def read_file(
+    flags: Flags,
+    line: Mapping[str, str | None],
+    environment: Mapping[str, str],
+    *,
+    read: Callable[[Path], bytes],
+    parse: Callable[[str], ParsedFile],
+    tables: Collection[str],
+) -> SettingsFile | None:
+    """Return the file that --config names, or None; raise `SettingsError` if it cannot be read.
+
+    `parse` reads the file's format, and raises ValueError. `tables` are keys that no flag has.
+    """
+    named = line["config"] or environment.get(flags.variable("config"))
+    if not named:
+        return None
+    path = Path(named)
+    try:
+        content = read(path)
+    except (OSError, ValueError) as error:  # the latter for a name with a NUL
+        why = error.strerror if isinstance(error, OSError) else error
+        raise SettingsError(f"--config: {path} cannot be read: {why}") from None
+    try:
+        parsed = parse(content.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise SettingsError(f"{path}: it is not UTF-8") from None
+    except ValueError as error:
+        raise SettingsError(f"{path}: {error}") from None
+    names = {setting.key: setting.name for setting in flags.settings if setting.in_file}
+    file = SettingsFile(path=path, line_of=parsed.line_of)
+    for key, value in parsed.values.items():
+        if key in tables:
+            file.tables[key] = value
+        elif key not in names:
+            secret = key if key in {each.replace("-", "_") for each in flags.secrets} else None
+            file.mistakes.append(f"{file.source(key)} {_unknown(key, [*names, *tables], secret)}")
+        elif value is not None:
+            try:
+                file.texts[names[key]] = Text(_text(value), file.source(key), FILE)
+            except ValueError as error:
+                file.mistakes.append(f"{file.source(key)} {error}")
+    return file
 
 
 def collect(
     flags: Flags,
     line: Mapping[str, str | None],
     environment: Mapping[str, str],
-    weaker: Mapping[str, Text],
+    file: SettingsFile | None = None,
 ) -> Given:
-    """Return what the command line gives, else the environment, else `weaker` places."""
-    texts = dict(weaker)
-    for flag, text in line.items():
-        variable = flags.variable(flag)
-        # An empty variable is one that is not set: that is how compose files leave one out.
+    """Return the settings that the command line gives, else the environment, else the file."""
+    texts = {} if file is None else dict(file.texts)
+    for setting in flags.settings:
+        variable, text = flags.variable(setting.name), line[setting.name]
+        of_environment = environment.get(variable)
         if text is not None:
-            texts[flag] = Text(text, f"--{flag}", FLAG)
-        elif environment.get(variable):
-            texts[flag] = Text(environment[variable], f"{variable} (--{flag})", VARIABLE)
-    return Given(texts)
+            texts[setting.name] = Text(text, f"--{setting.name}", FLAG)
+        elif (
+            of_environment is not None
+            and (of_environment or setting.takes_empty)
+            # For a Service called steelyard-api, Kubernetes sets STEELYARD_API_PORT=tcp://10.0.0.1:8081.
+            and not (variable.endswith("_PORT") and of_environment.startswith(("tcp://", "udp://")))
+        ):
+            texts[setting.name] = Text(of_environment, f"{variable} (--{setting.name})", VARIABLE)
+    return Given(flags, texts, () if file is None else file.mistakes)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -138,6 +300,26 @@ class _Parser(argparse.ArgumentParser):
         raise SettingsError(f"{message} ({self.command or self.prog} --help lists the flags)")
 
 
-def _shown(text: str) -> str:
+def _text(value: object) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case str() | int() | float():
+            return str(value)
+        case [*parts] if parts and all(isinstance(part, str) for part in parts):
+            return ",".join(str(part) for part in parts)
+    raise ValueError("is neither text, a number, true or false, nor a list of texts")
+
+
+def _unknown(key: str, known: Sequence[str], secret: str | None) -> str:
+    if secret is not None:
+        return f"is no setting: put the {secret} into a file of its own, and name that as {secret}_file"
+    import difflib  # only a mistake needs it, and an agent has little memory
+
+    close = difflib.get_close_matches(str(key), known, n=1, cutoff=0.75)
+    return f"is no setting: write {close[0]}" if close else f"is no setting; write {', '.join(sorted(known))}"
+
+
+def _masked(text: str) -> str:
     # A URL may hold a password.
-    return re.sub(r"//[^/]*@", "//…@", text)
+    return re.sub(r"//.*@", "//…@", text)

@@ -13,9 +13,6 @@ Address = tuple[str, int]
 
 MEMCACHED_PORT = 11211
 
-LOCAL_MEMCACHED: tuple[Address, ...] = (("127.0.0.1", MEMCACHED_PORT),)
-"""Where Memcached is unless it is said."""
-
 
 def name(text: str) -> str:
     """Return the name of an upstream or a peer."""
@@ -43,6 +40,21 @@ def number(what: str, low: float, high: float) -> Callable[[str], float]:
             value = nan  # which is within no bounds
         if not low <= value <= high:
             raise ValueError(f"give {what} within {low:g}..{high:g}")
+        return value
+
+    return parse
+
+
+def whole_number(what: str, low: int, high: int) -> Callable[[str], int]:
+    """Return a parser of whole numbers within bounds."""
+
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = low - 1
+        if not low <= value <= high:
+            raise ValueError(f"give {what} within {low}..{high}, without a point")
         return value
 
     return parse

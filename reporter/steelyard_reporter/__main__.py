@@ -37,7 +37,8 @@ def main() -> int:
         key = secret_file.key(chosen.key_file, chosen.key)
         keys = None if key is None else derived_keys.load_balancer_keys(key)
     except (SettingsError, SecretFileError, ValueError) as error:
-        print(f"steelyard-reporter: {error}", file=sys.stderr)
+        for line in str(error).splitlines():
+            print(f"steelyard-reporter: {line}", file=sys.stderr)
         return 2
     signals = SignalWaiter(STOP)
     level = logging.WARNING if chosen.once else logging.DEBUG if chosen.verbose else logging.INFO

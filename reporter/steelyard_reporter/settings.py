@@ -9,47 +9,71 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from steelyard_protocol import program_settings, setting_values, signature, wire
-from steelyard_protocol.program_settings import Flags, SettingsError, Text
+from steelyard_protocol.program_settings import Flags, Setting, SettingsError
 from steelyard_protocol.setting_values import Address
 
 # What HAProxy takes behind `server NAME ADDRESS`; a line of commands ends at the others.
 _KEYWORDS = re.compile(r"[ -:<-~]*")
 
 ABOUT = (
-    "Report what a HAProxy sees of each server to Steelyard's controller, as nginx does, so that its laws "
-    "learn behind HAProxy too; with --set-weights set HAProxy's weights as well. Each flag is also "
-    "STEELYARD_REPORTER_<FLAG> in the environment (--memcached is STEELYARD_MEMCACHED); a flag is stronger. "
-    "The key itself is in STEELYARD_REPORTER_KEY only, because flags show in process lists."
+    "Report the traffic that an HAProxy sends to each server to Steelyard's controller, so that the control "
+    "laws learn behind HAProxy as they do behind nginx. With --set-weights, also set HAProxy's weights. Each "
+    "flag is also STEELYARD_REPORTER_<FLAG> in the environment (--memcached is STEELYARD_MEMCACHED). A flag "
+    "overrides the environment. The key itself is in STEELYARD_REPORTER_KEY, because every user can read a "
+    "command line."
 )
 
-_FLAGS = (
-    ("socket", "PATH|HOST:PORT,...", "HAProxy's runtime socket (`stats socket`), or its master's (-S), which "
-     "also tells of processes that a reload has replaced; several for several processes, which are summed "
-     "(default: /run/haproxy/admin.sock)"),
-    ("upstreams", "NAME[=BACKEND],...", "the upstreams in Steelyard, and their backends in haproxy.cfg where "
-     "the names differ (default: web)"),
-    ("lb", "NAME", "this load balancer's name, another one for each (default: the host name)"),
-    ("memcached", "HOST:PORT,...", "where reports go and weight tables lie (default: 127.0.0.1:11211)"),
-    ("interval", "SECONDS", "time between two reports, 0.1..60 (default: 1)"),
-    ("add-servers", "KEYWORDS", "with --set-weights: add declared servers that HAProxy has not, with these "
-     "keywords, such as 'check inter 2s' (HAProxy 2.5 or later)"),
-    ("key-file", "FILE", "the file that holds this load balancer's key (`steelyard keys lb NAME`), or the "
-     "shared one"),
-)  # fmt: skip
-
-_SWITCHES = (
-    ("set-weights", "set weights and states by the socket, in place of agent-check; needs `level admin`"),
-    ("once", "print one report of each upstream as JSON, send and set nothing, exit"),
-    ("verbose", "log every report"),
+SETTINGS = (
+    Setting(
+        name="socket",
+        metavar="PATH|HOST:PORT,...",
+        help="Runtime sockets of HAProxy (`stats socket`), one a process, whose counts are summed; or a "
+        "master's socket (-S), which also lists the processes that a reload has replaced",
+        default="/run/haproxy/admin.sock",
+    ),
+    Setting(
+        name="upstreams",
+        metavar="NAME[=BACKEND],...",
+        help="Upstreams in Steelyard, each with its backend in haproxy.cfg if the names differ",
+        default="web",
+    ),
+    Setting(name="lb", metavar="NAME", help="Unique name of this load balancer", unset="the host name"),
+    Setting(
+        name="memcached",
+        metavar="HOST:PORT,...",
+        help="Memcached servers for reports and weight tables",
+        default="127.0.0.1:11211",
+    ),
+    Setting(name="interval", metavar="SECONDS", help="Time between two reports, 0.1 to 60", default="1"),
+    Setting(
+        name="add-servers",
+        metavar="KEYWORDS",
+        help="Server keywords, such as 'check inter 2s', with which --set-weights adds the declared servers "
+        "that HAProxy lacks (HAProxy 2.5 or later); an empty text adds them without keywords",
+        unset="no server is added",
+    ),
+    Setting(
+        name="key-file",
+        metavar="FILE",
+        help="File of this load balancer's key (`steelyard keys lb NAME`), or of the shared key",
+        unset="unsigned reports",
+    ),
+    Setting(
+        name="set-weights",
+        help="Set weights and states over the socket, in place of the agent-check; needs `level admin`",
+        unset="off",
+    ),
+    Setting(name="once", help="Print one report of each upstream as JSON and exit; send and set nothing"),
+    Setting(name="verbose", help="Log every report", unset="off"),
 )
-
 
 FLAGS = Flags(
     program="steelyard-reporter",
+    prefix="STEELYARD_REPORTER",
     about=ABOUT,
-    settings=_FLAGS,
-    switches=_SWITCHES,
-    operand=("balancer", "haproxy", "whose traffic is reported"),
+    settings=SETTINGS,
+    secrets=("key",),
+    operand=("balancer", "haproxy", "Load balancer whose traffic is reported"),
 )
 
 
@@ -71,24 +95,27 @@ class Settings:
 
 
 def load(arguments: Sequence[str], environment: Mapping[str, str], *, hostname: str) -> Settings:
-    """Return the settings; raise `SettingsError` for the first wrong one."""
-    # A host name is judged as a flag's text is: not every one can be a load balancer's name.
-    host = {"lb": Text(hostname, "--lb", program_settings.DEFAULT)}
-    given = program_settings.collect(FLAGS, FLAGS.parse(arguments), environment, host)
-    key_file = given.value("key-file", None, lambda text: Path(text) if text else None)
+    """Return the settings; raise `SettingsError` that names the wrong ones."""
+    given = program_settings.collect(FLAGS, FLAGS.parse(arguments), environment)
+    key_file = given.optional("key-file", Path)
     settings = Settings(
-        sockets=given.value("socket", (Path("/run/haproxy/admin.sock"),), _sockets),
-        upstreams=given.value("upstreams", {"web": "web"}, _upstreams),
-        lb=given.value("lb", hostname, setting_values.name),
-        memcached=given.value("memcached", setting_values.LOCAL_MEMCACHED, setting_values.servers),
-        interval_s=given.value("interval", 1.0, setting_values.number("seconds", 0.1, 60.0)),
-        set_weights=given.value("set-weights", False, setting_values.switch),
-        add_servers=given.value("add-servers", None, _keywords),
-        once=given.value("once", False, setting_values.switch),
-        verbose=given.value("verbose", False, setting_values.switch),
+        sockets=given.value("socket", _sockets),
+        upstreams=given.value("upstreams", _upstreams),
+        lb=given.optional("lb", setting_values.name) or hostname,
+        memcached=given.value("memcached", setting_values.servers),
+        interval_s=given.value("interval", setting_values.number("seconds", 0.1, 60.0)),
+        set_weights=given.switch("set-weights"),
+        add_servers=given.optional("add-servers", _keywords),
+        once=given.switch("once"),
+        verbose=given.switch("verbose"),
         key=FLAGS.secret("key", environment, signature.key_of_variable, file=key_file),
         key_file=key_file,
     )
+    given.raise_mistakes()
+    if not wire.is_name(settings.lb):
+        raise SettingsError(
+            f"--lb: the host name {settings.lb!r} cannot be a load balancer's name: give --lb NAME"
+        )
     if settings.add_servers is not None and not settings.set_weights:
         raise SettingsError("--add-servers goes with --set-weights: give both")
     return settings

@@ -8,9 +8,6 @@ from pathlib import Path
 from steelyard_protocol import setting_values
 from steelyard_protocol.setting_values import Address
 
-# Where a kubelet puts what a pod's ServiceAccount is known by.
-SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-
 # Set by the kubelet in every container, as the address of the Service "kubernetes" is.
 HOST_VARIABLE = "KUBERNETES_SERVICE_HOST"
 PORT_VARIABLE = "KUBERNETES_SERVICE_PORT"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from steelyard_agent import settings
-from steelyard_agent.pods.pods_flags import SERVICE_ACCOUNT, PodsSettings
+from steelyard_agent.pods.pods_flags import PodsSettings
 from steelyard_agent.sample import Indicators
 from steelyard_agent.settings import Settings
 from steelyard_protocol.program_settings import SettingsError
@@ -28,7 +28,7 @@ def test_the_node_comes_from_the_environment_as_the_downward_api_sets_it() -> No
         PodsSettings(
             node="node-1.example",
             api_server=("10.96.0.1", 443),
-            service_account=SERVICE_ACCOUNT,
+            service_account=Path("/var/run/secrets/kubernetes.io/serviceaccount"),
             metrics=None,
         ),
     )

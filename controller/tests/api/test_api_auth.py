@@ -1,5 +1,6 @@
 """Who may do what: tokens, also the one that a controller makes itself, and who they come from."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from steelyard_controller import credentials, generated_token
 from steelyard_controller.api.auth import RequestParts, grant_for
 from steelyard_controller.api.problems import ProblemError
 from steelyard_controller.api.tokens import ANYBODY, Access, BadToken, Grant, access, tokens_of
-from steelyard_controller.settings import Settings
+from steelyard_controller.settings import load
 from steelyard_protocol import derived_keys, secret_file
 from steelyard_protocol.secret_file import SecretFileError
 
@@ -308,8 +309,8 @@ def test_a_controller_that_can_keep_no_token_says_so_and_goes_on(
 ) -> None:
     (tmp_path / "steelyard").write_text("no folder")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    known = credentials.read(Settings())
+    known = credentials.read(load([], os.environ))
     assert known.not_generated is not None
     assert refusal(known.access, asked()) == 403
     monkeypatch.setenv("STEELYARD_ADMIN_TOKEN", ADMIN)
-    assert credentials.read(Settings()).not_generated is None
+    assert credentials.read(load([], os.environ)).not_generated is None

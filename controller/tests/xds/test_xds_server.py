@@ -13,7 +13,6 @@ import grpc
 import pytest
 from pymemcache.client.base import Client
 from steelyard_controller import settings
-from steelyard_controller.settings import SettingsError
 from steelyard_controller.xds.xds_messages import (
     EDS_TYPE,
     DeltaDiscoveryRequest,
@@ -22,6 +21,7 @@ from steelyard_controller.xds.xds_messages import (
     LoadStatsResponse,
 )
 from steelyard_protocol import derived_keys, signature, traffic_report, wire
+from steelyard_protocol.program_settings import SettingsError
 from steelyard_protocol.traffic_report import TrafficReport
 
 from testing.certificates import Authority
@@ -138,13 +138,16 @@ def test_whoever_has_no_certificate_of_the_authority_gets_nothing(memcached: Dae
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--xds-host", "0.0.0.0"], "xds_host is 0.0.0.0, which others reach: give xds_cert_file"),  # noqa: S104
+        (
+            ["--xds-host", "0.0.0.0"],  # noqa: S104
+            "--xds-host is 0.0.0.0, which other machines reach: give",
+        ),
         (["--xds-cert-file", "a.pem"], "go together: give all three"),
     ],
 )
 def test_a_port_that_strangers_reach_is_refused_without_certificates(flags: list[str], said: str) -> None:
     with pytest.raises(SettingsError, match=said):
-        settings.load(["--xds-port", "8084", *flags])
+        settings.load(["--xds-port", "8084", *flags], {})
 
 
 def test_bad_requests_are_answered_with_the_remedy_and_disturb_nobody(

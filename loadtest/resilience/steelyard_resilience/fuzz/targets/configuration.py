@@ -29,7 +29,7 @@ def targets() -> tuple[Target, ...]:
         lambda data: agent.load(["--config", "agent.toml"], {}, hostname="server-1", read=lambda _: data),
         refuses=SettingsError, reason=_refused_toml, check=whole,
     )  # fmt: skip
-    yaml = judge_of(_yaml(), refuses=controller.SettingsError)
+    yaml = judge_of(_yaml(), refuses=SettingsError)
     return (
         Target("agent-toml", "the agent's configuration file", toml, TOML),
         Target("controller-yaml", "the controller's configuration file", yaml, YAML),
@@ -64,7 +64,8 @@ FLAGS = (
 def _refused_toml(refusal: object) -> str | None:
     if not isinstance(refusal, SettingsError):
         return None
-    require("\n" not in str(refusal), f"the message is not one line: {refusal}")
+    lines = str(refusal).splitlines()
+    require(all(lines), f"a mistake is not one line: {refusal}")
     return REFUSED
 
 
@@ -75,7 +76,7 @@ def _yaml() -> Callable[[bytes], object]:
         file = Path(folder.name, "controller.yaml")
         file.write_bytes(data)
         with contextlib.redirect_stderr(io.StringIO()):
-            return controller.load(["--config", str(file)])
+            return controller.load(["--config", str(file)], {})
 
     return load
 
