@@ -1,15 +1,16 @@
-"""The tick loop: read the messages of every upstream, decide, publish the tables, save what was learnt.
+"""The tick loop: read the messages of every upstream, decide, publish the tables, save the state.
 
-I/O around pure cycles. The order within a tick is fixed: everything is read
-at once, then each upstream decides on that alone and publishes, then the
-memories and the history are saved. Memcached and the store may each fail by
-themselves: without Memcached the laws still step (and learn nothing), without
-the store the loop goes on from memory. A tick waits for neither longer than a
-fraction of a second, however many upstreams there are. Deciding is done in a
-thread, so that a large upstream, or a law that hangs, keeps neither the lease nor the API waiting.
+I/O around pure cycles. The order within a tick is fixed. It reads everything at
+once. Then each upstream decides on that alone and publishes its table. At the
+end the memories and the history are saved. Memcached and the store may each
+fail on their own: without Memcached the laws still step (and learn nothing),
+without the store the loop goes on from memory. A tick waits for either for a
+fraction of a second at most, however many upstreams there are. The laws run in
+a thread, so a large upstream, or a law that hangs, blocks neither the lease nor
+the API.
 
-Before anything is published the tables in Memcached are read: one of a higher
-term means that another controller leads, and ends this one's lead.
+Before it publishes, a tick compares the terms of the tables in Memcached with
+its own. A higher term means that another controller leads, and ends this lead.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from opentelemetry.trace import Tracer
 from steelyard_protocol import announced, memcached_client, weight_table, wire
@@ -40,8 +41,38 @@ from steelyard_controller.tick.state_saver import StateSaver
 
 log = logging.getLogger("steelyard.controller")
 
-NOT_PUBLISHED = memcached_client.Unavailable | weight_table.TableTooLarge
+PUBLISHING_FAILURES = memcached_client.Unavailable | weight_table.TableTooLarge
 """The world's failures to publish; another error is a bug."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tick:
+    """The arguments of one tick, and the Memcached servers that have failed in it (`skip`)."""
+
+    now_s: float
+    lease: Lease
+    certain: Callable[[], bool]
+    addresses: Mapping[str, Mapping[str, str]]
+    progressed: Callable[[], None]
+    skip: set[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Messages:
+    """The contents of Memcached: lists of upstreams, tables, samples and reports (`values`, None: none)."""
+
+    lists: Held
+    tables: Held
+    values: dict[str, bytes] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ticked:
+    """An upstream's outcome, and the CPU seconds of its tick without the saving."""
+
+    cycle: Cycle
+    outcome: Outcome
+    used_s: float
 
 
 class TickLoop:
@@ -59,21 +90,28 @@ class TickLoop:
         load_balancers: tuple[str, ...] = LOAD_BALANCERS,
         tracer: Tracer | None = None,
     ) -> None:
-        self._pipeline = pipeline
         self.tick_s = tick_s
-        self._keys = keys
         self.faults = faults
+        self.published = PublishedTables(pipeline, keys=keys, refused=self._refuse)
+        self._pipeline = pipeline
+        self._keys = keys
         self._load_balancers = load_balancers
         self._tracer = tracer
-        self.cycles: dict[str, Cycle] = {}
+        self._cycles: dict[str, Cycle] = {}
         self._unresumed: set[str] = set()
-        self.published = PublishedTables(pipeline, keys=keys, refused=self._refuse)
         self._published_upstreams = PublishedUpstreams(pipeline, keys=keys)
-        self._of_upstream: dict[str, Faults] = {}
+        self._upstream_faults: dict[str, Faults] = {}
         moments = max(1, round(history_s / tick_s))
         self._saver = StateSaver(store, moments=moments, faults=faults, faults_of=self.faults_of)
+        # Refused tables of upstreams that are not added yet.
         self._refused: dict[str, Refused] = {}
-        self._forgotten = 0
+        # The highest generation among deleted upstreams: one that is declared again goes on above it.
+        self._deleted_generation = 0
+
+    @property
+    def cycles(self) -> Mapping[str, Cycle]:
+        """The upstreams by name."""
+        return self._cycles
 
     @property
     def unresumed(self) -> AbstractSet[str]:
@@ -100,142 +138,177 @@ class TickLoop:
         done: Callable[[Cycle], None] = lambda _: None,
         progressed: Callable[[], None] = lambda: None,
     ) -> None:
-        """Do one tick of every upstream, or with `only` of these, but for those that are `unresumed`.
+        """Do one tick of every upstream, or of `only` these, except those that are `unresumed`.
 
-        `certain` tells whether this controller may write under the lease; where it says no, the tick ends
-        with `Forbidden`. Raises `LeaseLost` when another controller has the lease. `addresses` has the
-        resolved peers of each upstream that has host names; one that is not in it has no tick. `keep` tells
-        whether the store can be written to; `done` is called when an upstream has its outcome;
-        `progressed` is called whenever a step of the tick is done.
+        now_s       the controller's monotonic clock
+        certain     whether this controller may write under the lease now; if not, the tick ends with
+                    `Forbidden`
+        addresses   IP:port by upstream and peer, for upstreams with host names; such an upstream has no
+                    tick if it is not among them
+        keep        whether the store can be written to
+        done        called with each upstream when it has its outcome
+        progressed  called after each step of the tick
+
+        Raises `LeaseLost` when another controller has the lease.
         """
-        cycles = [
-            each
-            for each in self.cycles.values()
-            if each.name not in self._unresumed
-            and (only is None or each.name in only)
-            and (not each.has_names or each.name in addresses)
-        ]
-        skip: set[str] = set()
+        tick = _Tick(
+            now_s=now_s,
+            lease=lease,
+            certain=certain,
+            addresses=addresses,
+            progressed=progressed,
+            skip=set(),
+        )
+        cycles = self._due(addresses, only)
         with self.span("read", cycles):
-            lists, tables, values = await self._read(cycles, skip)
+            messages = await self._read(cycles, tick.skip)
         self._note_servers()
         progressed()
-        await self._refuse_higher(tables, lists, lease)
-        fault = await self._published_upstreams.publish(
-            self.cycles, lists, term=lease.term, certain=certain, skip=skip
-        )
-        self.faults.note("list of upstreams", fault)
-        done_now: list[tuple[Cycle, Outcome, float]] = []
-        alone: str | None = None
-        for some in batch.batches(cycles):
-            progressed()
-            began_s = time.process_time()
-            with self.span("decide", some):
-                advanced, fault = await self._advance(some, values, now_s, lease, addresses)
-            alone = alone or fault
-            both = list(zip(some, advanced, strict=True))
-            new = [
-                outcome.table
-                for cycle, outcome in both
-                if isinstance(outcome, Outcome) and not self._is_gone(cycle)
-            ]
-            progressed()
-            with self.span("publish", some):
-                failed = await self.published.publish(new, tables, certain=certain, skip=skip)
-            self._note_servers()
-            used_s = (time.process_time() - began_s) / len(some)
-            for cycle, outcome in both:
-                error = failed.get(cycle.name)
-                if self._is_gone(cycle):
-                    continue
-                if isinstance(outcome, Exception):
-                    self._note_failure(cycle, outcome)
-                elif error is not None and not isinstance(error, NOT_PUBLISHED):
-                    self._note_failure(cycle, error)
-                else:
-                    self.faults_of(cycle.name).note("publishing", None if error is None else str(error))
-                    self.faults_of(cycle.name).note("tick", None)
-                    done_now.append((cycle, outcome, used_s))
-        self.faults.note("laws", alone)
+        await self._refuse_higher_terms(messages, lease)
+        await self._publish_list(messages.lists, tick)
+        ticked: list[_Ticked] = []
+        laws_fault: str | None = None
+        for cycles_of_batch in batch.batches(cycles):
+            some, fault = await self._tick_batch(cycles_of_batch, messages, tick)
+            ticked += some
+            laws_fault = laws_fault or fault
+        self.faults.note("laws", laws_fault)
         progressed()
-        outcomes = [(cycle, outcome) for cycle, outcome, _ in done_now]
         with self.span("save"):
-            kept_s = await self._saver.save_due(outcomes, lease) if keep else {}
-        for cycle, outcome, used_s in done_now:
-            cycle.used.add(used_s + kept_s.get(cycle.name, 0.0))
-            if not self._is_gone(cycle):
-                degraded = self._degraded(cycle.name)
-                cycle.outcome = replace(outcome, degraded=degraded) if degraded else outcome
-                done(cycle)
+            saved = [(each.cycle, each.outcome) for each in ticked]
+            saving_s = await self._saver.save_due(saved, lease) if keep else {}
+        for each in ticked:
+            each.cycle.used.add(each.used_s + saving_s.get(each.cycle.name, 0.0))
+            if self._show(each):
+                done(each.cycle)
                 progressed()
 
-    async def _advance(
-        self,
-        cycles: Sequence[Cycle],
-        values: Mapping[str, bytes] | None,
-        now_s: float,
-        lease: Lease,
-        addresses: Mapping[str, Mapping[str, str]],
+    def _due(self, addresses: Mapping[str, Mapping[str, str]], only: Collection[str] | None) -> list[Cycle]:
+        """Return the upstreams with a tick now: they are resumed, and their names have addresses."""
+        return [
+            cycle
+            for name, cycle in self._cycles.items()
+            if name not in self._unresumed
+            and (only is None or name in only)
+            and (not cycle.has_names or name in addresses)
+        ]
+
+    async def _tick_batch(
+        self, cycles: Sequence[Cycle], messages: _Messages, tick: _Tick
+    ) -> tuple[list[_Ticked], str | None]:
+        """Decide and publish for some upstreams; return those that succeeded, and the laws' fault."""
+        tick.progressed()
+        began_s = time.process_time()
+        with self.span("decide", cycles):
+            outcomes, laws_fault = await self._decide(cycles, messages.values, tick)
+        tick.progressed()
+        with self.span("publish", cycles):
+            tables = [
+                outcome.table
+                for cycle, outcome in zip(cycles, outcomes, strict=True)
+                if isinstance(outcome, Outcome) and not self._is_gone(cycle)
+            ]
+            failed = await self.published.publish(
+                tables, messages.tables, certain=tick.certain, skip=tick.skip
+            )
+        self._note_servers()
+        used_s = (time.process_time() - began_s) / len(cycles)
+        ticked: list[_Ticked] = []
+        for cycle, outcome in zip(cycles, outcomes, strict=True):
+            if self._is_gone(cycle):
+                continue
+            if isinstance(outcome, Exception):
+                self._note_bug(cycle, outcome)
+            elif self._note_publishing(cycle, failed.get(cycle.name)):
+                ticked.append(_Ticked(cycle=cycle, outcome=outcome, used_s=used_s))
+        return ticked, laws_fault
+
+    async def _decide(
+        self, cycles: Sequence[Cycle], values: Mapping[str, bytes] | None, tick: _Tick
     ) -> tuple[list[Outcome | Exception], str | None]:
-        ended, fault = await asyncio.to_thread(
+        """Step the laws in a thread; return each upstream's outcome or bug, and the laws' fault."""
+        ended, laws_fault = await asyncio.to_thread(
             batch.advance,
             cycles,
             values,
-            now_s=now_s,
-            term=lease.term,
+            now_s=tick.now_s,
+            term=tick.lease.term,
             issued_at_ms=time.time_ns() // 1_000_000,
-            addresses=addresses,
+            addresses=tick.addresses,
         )
         outcomes: list[Outcome | Exception] = []
-        for cycle, each in zip(cycles, ended, strict=True):
-            outcome, lines = (each, []) if isinstance(each, Exception) else each
+        for cycle, result in zip(cycles, ended, strict=True):
+            if isinstance(result, Exception):
+                outcomes.append(result)
+                continue
+            outcome, refusals = result
             outcomes.append(outcome)
-            if not isinstance(outcome, Exception) and not self._is_gone(cycle):
-                for line in lines:
-                    log.warning(
-                        "%s: %s", cycle.name, line, extra={"event": "refused", "upstream": cycle.name}
-                    )
-                for line in cycle.balancer_changes:
-                    log.info(
-                        "%s: %s", cycle.name, line, extra={"event": "load balancer", "upstream": cycle.name}
-                    )
-                for part, fault in {**cycle.faults, "terms": upstream_faults.terms(outcome)}.items():
-                    self.faults_of(cycle.name).note(part, fault)
-        return outcomes, fault
+            if not self._is_gone(cycle):
+                self._note_messages(cycle, outcome, refusals)
+        return outcomes, laws_fault
 
-    def _note_failure(self, cycle: Cycle, error: Exception) -> None:
-        """Count a tick that a bug ended: this upstream's last table holds, and the others have theirs."""
+    def _note_messages(self, cycle: Cycle, outcome: Outcome, refusals: Sequence[str]) -> None:
+        """Log an upstream's refusals and new load balancers; note the faults of its messages."""
+        for line in refusals:
+            log.warning("%s: %s", cycle.name, line, extra={"event": "refused", "upstream": cycle.name})
+        for line in cycle.balancer_changes:
+            log.info("%s: %s", cycle.name, line, extra={"event": "load balancer", "upstream": cycle.name})
+        faults = self.faults_of(cycle.name)
+        for part, fault in cycle.faults.items():
+            faults.note(part, fault)
+        faults.note("terms", upstream_faults.terms(outcome))
+
+    def _note_publishing(self, cycle: Cycle, error: Exception | None) -> bool:
+        """Note why an upstream's table could not be published (None: it is); return False for a bug."""
+        if error is not None and not isinstance(error, PUBLISHING_FAILURES):
+            self._note_bug(cycle, error)
+            return False
+        faults = self.faults_of(cycle.name)
+        faults.note("publishing", None if error is None else str(error))
+        faults.note("tick", None)
+        return True
+
+    def _note_bug(self, cycle: Cycle, error: Exception) -> None:
+        """Count a tick that a bug ended: this upstream keeps its last table, the others have theirs."""
         cycle.failures += 1
         faults = self.faults_of(cycle.name)
         if "tick" not in faults.now:
             log.error("%s: a tick failed", cycle.name, exc_info=error, extra={"upstream": cycle.name})
         faults.note("tick", f"it fails ({type(error).__name__}: {error}); the last table holds, see the log")
-        if cycle.outcome is not None and not self._is_gone(cycle):
+        if cycle.outcome is not None:
             cycle.outcome = replace(cycle.outcome, degraded=self._degraded(cycle.name))
+
+    def _show(self, ticked: _Ticked) -> bool:
+        """Replace the outcome that the API reads; tell whether the upstream is still there."""
+        if self._is_gone(ticked.cycle):
+            return False
+        degraded = self._degraded(ticked.cycle.name)
+        ticked.cycle.outcome = replace(ticked.outcome, degraded=degraded) if degraded else ticked.outcome
+        return True
 
     def _degraded(self, upstream: str) -> tuple[str, ...]:
         return (*self.faults.lines(), *self.faults_of(upstream).lines())
 
     def span(self, name: str, cycles: Sequence[Cycle] = ()) -> AbstractContextManager[object]:
-        """Return the span of a tick, or of a step of it for these upstreams; without a tracer none."""
+        """Return the span of a tick, or of a step for these upstreams; an empty one without a tracer."""
         if self._tracer is None:
             return nullcontext()
         size = {"steelyard.upstreams": len(cycles), "steelyard.peers": sum(cycle.size for cycle in cycles)}
         return self._tracer.start_as_current_span(name, attributes=size if cycles else None)
 
     async def highest_term(self, upstreams: Iterable[str]) -> int:
-        """Return the highest term among the tables of these upstreams in Memcached and the list of them."""
+        """Return the highest term among these upstreams' tables in Memcached and the list of upstreams."""
         tables = await self.published.highest_term(await self.published.read(sorted(upstreams), set()))
         return max(tables, self._published_upstreams.highest_term(await self._published_upstreams.read()))
 
     async def save_last(self, lease: Lease) -> None:
         """Save the state of every upstream for the next leader."""
-        await self._saver.save_last(list(self.cycles.values()), lease)
+        await self._saver.save_last(list(self._cycles.values()), lease)
 
     def follow(self, upstream: str, declaration: Declaration) -> None:
         """Follow a changed declaration from the next tick on; add an upstream that is new."""
-        if upstream in self.cycles:
-            self.cycles[upstream].declaration = declaration
+        if upstream in self._cycles:
+            self._cycles[upstream].declaration = declaration
             return
         cycle = Cycle(
             upstream,
@@ -244,70 +317,86 @@ class TickLoop:
             keys=self._keys,
             load_balancers=self._load_balancers,
         )
-        # It may have been deleted in this term: the generation of its tables must not go back.
-        cycle.overtake(self._forgotten)
+        # The upstream may have been deleted in this term: the generation of its tables must not go back.
+        cycle.overtake(self._deleted_generation)
         if upstream in self._refused:
             cycle.refuse(self._refused.pop(upstream))
         cycle.added_s = time.monotonic()
-        self.cycles[upstream] = cycle
+        self._cycles[upstream] = cycle
 
     def forget(self, upstream: str) -> None:
         """Drop an upstream; its published table expires by its time to live."""
-        cycle = self.cycles.pop(upstream, None)
+        cycle = self._cycles.pop(upstream, None)
         if cycle is not None:
-            self._forgotten = max(self._forgotten, cycle.generation)
+            self._deleted_generation = max(self._deleted_generation, cycle.generation)
         self._unresumed.discard(upstream)
         self.published.forget(upstream)
-        self._of_upstream.pop(upstream, None)
+        self._upstream_faults.pop(upstream, None)
 
     def faults_of(self, upstream: str) -> Faults:
         """Return the faults of one upstream."""
-        faults = self._of_upstream.get(upstream)
-        return self._of_upstream.setdefault(upstream, Faults(upstream)) if faults is None else faults
+        faults = self._upstream_faults.get(upstream)
+        if faults is None:
+            faults = self._upstream_faults[upstream] = Faults(upstream)
+        return faults
 
     def _is_gone(self, cycle: Cycle) -> bool:
         """Tell whether the upstream was deleted during this tick."""
-        return self.cycles.get(cycle.name) is not cycle
+        return self._cycles.get(cycle.name) is not cycle
 
-    async def _read(
-        self, cycles: Sequence[Cycle], skip: set[str]
-    ) -> tuple[Held, Held, dict[str, bytes] | None]:
-        """Return what each server holds of the list and of announcements, and of the tables; the messages."""
-        lists = [wire.UPSTREAMS_KEY, wire.ANNOUNCED_KEY]
-        keys = [key for cycle in cycles for key in cycle.keys()]  # noqa: SIM118
-        watched = [*lists, *(wire.weights_key(cycle.name) for cycle in cycles)]
+    async def _read(self, cycles: Sequence[Cycle], skip: set[str]) -> _Messages:
+        """Read lists, announcements, tables, samples and reports in one round trip."""
+        list_keys = [wire.UPSTREAMS_KEY, wire.ANNOUNCED_KEY]
+        table_keys = [wire.weights_key(cycle.name) for cycle in cycles]
+        message_keys = [key for cycle in cycles for key in cycle.keys()]  # noqa: SIM118
         try:
-            held, values = await self._pipeline.read(watched, keys, skip)
+            held, values = await self._pipeline.read([*list_keys, *table_keys], message_keys, skip)
         except memcached_client.Unavailable:
-            return {}, {}, None
-        taken = {name: {key: each.pop(key) for key in lists if key in each} for name, each in held.items()}
-        # Mostly nobody is new among those that announce themselves.
-        announcing = self._announce(taken)
-        now = [key for cycle in cycles if cycle.name in announcing for key in cycle.keys()]  # noqa: SIM118
-        if more := set(now).difference(keys):
-            with suppress(memcached_client.Unavailable):  # they are read at the next tick
-                values |= await self._pipeline.get_many(sorted(more), skip)
-        return taken, held, values
+            return _Messages(lists={}, tables={}, values=None)
+        lists = {
+            server: {key: seen.pop(key) for key in list_keys if key in seen} for server, seen in held.items()
+        }
+        values |= await self._read_announced(cycles, lists, message_keys, skip)
+        return _Messages(lists=lists, tables=held, values=values)
 
-    def _announce(self, held: Held) -> Collection[str]:
-        """Have the reports of announced load balancers read; return the upstreams that have some."""
-        values = [seen[wire.ANNOUNCED_KEY].value for seen in held.values() if wire.ANNOUNCED_KEY in seen]
+    async def _read_announced(
+        self, cycles: Sequence[Cycle], lists: Held, known_keys: Sequence[str], skip: set[str]
+    ) -> dict[str, bytes]:
+        """Read the reports of load balancers that have just announced themselves."""
+        announcing = self._announce(lists)
+        keys = [key for cycle in cycles if cycle.name in announcing for key in cycle.keys()]  # noqa: SIM118
+        new_keys = set(keys).difference(known_keys)
+        if new_keys:  # Rarely: most load balancers that announce themselves have done so before.
+            with suppress(memcached_client.Unavailable):  # The next tick reads them.
+                return dict(await self._pipeline.get_many(sorted(new_keys), skip))
+        return {}
+
+    def _announce(self, lists: Held) -> Collection[str]:
+        """Have the reports of announced load balancers read; return their upstreams."""
+        values = [seen[wire.ANNOUNCED_KEY].value for seen in lists.values() if wire.ANNOUNCED_KEY in seen]
         by_upstream = announced.read(values)
-        for name, cycle in self.cycles.items():
+        for name, cycle in self._cycles.items():
             cycle.announce(by_upstream.get(name, ()))
         return by_upstream
 
-    async def _refuse_higher(self, tables: Held, lists: Held, lease: Lease) -> None:
-        """Raise `LeaseLost` when a table or list is of a higher term: another controller has led since."""
-        of_lists = self._published_upstreams.highest_term(lists)
-        highest = max(await self.published.highest_term(tables), of_lists)
+    async def _refuse_higher_terms(self, messages: _Messages, lease: Lease) -> None:
+        """Raise `LeaseLost` if a table or list has a higher term: another controller has led since."""
+        list_term = self._published_upstreams.highest_term(messages.lists)
+        highest = max(await self.published.highest_term(messages.tables), list_term)
         if highest > lease.term:
             raise LeaseLost(f"Memcached holds a table of term {highest}")
 
+    async def _publish_list(self, lists: Held, tick: _Tick) -> None:
+        """Publish the list of upstreams if Memcached has another one."""
+        fault = await self._published_upstreams.publish(
+            self._cycles, lists, term=tick.lease.term, certain=tick.certain, skip=tick.skip
+        )
+        self.faults.note("list of upstreams", fault)
+
     def _refuse(self, upstream: str, refused: Refused) -> None:
-        """Count a published table that is refused, for its upstream, which may not have been added yet."""
-        if upstream in self.cycles:
-            self.cycles[upstream].refuse(refused)
+        """Count a refused table for its upstream, even if that is still to be added."""
+        if upstream in self._cycles:
+            self._cycles[upstream].refuse(refused)
         else:
             self._refused[upstream] = refused
 

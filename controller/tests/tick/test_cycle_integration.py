@@ -1,9 +1,10 @@
 """The loop on a real Memcached and a real Redis, a tick at a time."""
 
 import asyncio
+import functools
 import logging
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.upstream import Blend, Peer, Upstream
 from steelyard_controller.dns.peer_addresses import PeerAddresses
 from steelyard_controller.dns.resolver import Resolver
+from steelyard_controller.laws.blend import Due, StepResult, step_upstreams
 from steelyard_controller.store.interface import LeaseLost
+from steelyard_controller.tick import batch
 from steelyard_protocol import announced, weight_table, wire
 from steelyard_protocol.weight_table import WeightTable
 
@@ -337,6 +340,25 @@ def test_an_upstream_whose_tick_fails_stops_no_other_and_goes_on_when_it_can(
         monkeypatch.undo()
         assert (await it.tick(4.0)).degraded == ()
         assert web.generation == 2
+
+    _run(memcached, redis_server, steps)
+
+
+def test_laws_that_cannot_step_together_are_a_fault(
+    memcached: Daemon, redis_server: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def step(due: Sequence[Due]) -> list[StepResult]:
+        if len(due) > 1:
+            raise ValueError("shapes differ")
+        return step_upstreams(due)
+
+    async def steps(it: Session) -> None:
+        it.loop.follow("api", Declaration(upstream=WEB))
+        monkeypatch.setattr(batch, "advance", functools.partial(batch.advance, step=step))
+        degraded = (await it.tick(1.0)).degraded
+        assert [line for line in degraded if line.startswith("laws: 2 upstreams step one by one")]
+        monkeypatch.undo()
+        assert (await it.tick(2.0)).degraded == ()
 
     _run(memcached, redis_server, steps)
 
