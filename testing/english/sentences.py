@@ -14,7 +14,9 @@ WORD = re.compile(r"[^\W_][\w'’.,%-]*")
 
 # A point after these ends no sentence.
 ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|et al|etc|vs|cf|fig|eq|eqs|no|approx|[A-Z])\.$", re.IGNORECASE)
-END = re.compile(r"(?<=[.!?])[\"')\]*_]*\s+(?=[\"'(\[*_]*[A-Z0-9`])")
+# Names that are written small at the beginning of a sentence, too.
+SMALL = r"(?:nginx|ngx_lua|gRPC|vLLM|wrk|curl)\b"
+END = re.compile(rf"(?<=[.!?])[\"')\]*_]*\s+(?=[\"'(\[*_]*(?:[A-Z0-9`]|{SMALL}))")
 
 FEWEST_WORDS = 4
 """Fewest words of a sentence that counts for the figures: "Pure." says nothing about style."""

@@ -96,6 +96,11 @@ def test_sentences_end_at_points_but_not_after_abbreviations() -> None:
     assert found == ["Qin et al. Use weights.", "The value is 1.5 s, e.g. One more?", "Yes."]
 
 
+def test_a_sentence_may_begin_with_a_name_that_is_written_small() -> None:
+    text = "It asks a server. nginx waits for the answer. gRPC has none, e.g. nginx says so."
+    assert [each.text.split()[0] for each in sentences(blocks("a.md", text))] == ["It", "nginx", "gRPC"]
+
+
 def test_figures_count_sentences_and_neither_headings_nor_cells() -> None:
     counted = [
         sentence("The server that answers is fast."),
