@@ -34,18 +34,18 @@ def report(
     *,
     seq: int = 1,
     boot: str = "n1",
-    sent_at_ms: int | None = None,
+    sent_at_ms: int = 0,
     interval_s: float = 1.0,
     zone: str | None = None,
     **peers: tuple[Any, ...],
 ) -> bytes:
     """Return a traffic report of upstream `web`: completed, failed, in flight and latency in ms, by peer.
 
-    The latency is the mean and, where there is a fifth figure, the median; a sixth is the peer's own load.
-
-    Without `sent_at_ms` it is one of an earlier version.
+    The latency is the mean. A fifth figure is the median, a sixth the load that the peer reports of itself.
     """
-    names = ("completed", "failed", "in_flight", "latency_ms", "latency_p50_ms", "load")
+    names = ("completed", "failed", "in_flight", "latency_ms", "latency_p50_ms")
+    rows = [(*row, None) if len(row) == 4 else row for row in peers.values()]
+    columns = {name: [row[place] for row in rows] for place, name in enumerate(names)}
     return json.dumps(
         {
             "v": 1,
@@ -53,10 +53,12 @@ def report(
             "lb": lb,
             "boot": boot,
             "seq": seq,
-            **({} if sent_at_ms is None else {"sent_at_ms": sent_at_ms}),
+            "sent_at_ms": sent_at_ms,
             "interval_s": interval_s,
             **({} if zone is None else {"zone": zone}),
-            "peers": {peer: dict(zip(names, row, strict=False)) for peer, row in peers.items()},
+            "ids": list(peers),
+            **columns,
+            "loads": {peer: row[5] for peer, row in peers.items() if len(row) == 6},
         }
     ).encode()
 

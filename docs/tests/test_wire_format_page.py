@@ -12,8 +12,6 @@ from steelyard_protocol import wire
 DOCS = Path(__file__).parents[1]
 NAMED = set(re.findall(r"`(\w+)`", (DOCS / "reference/wire-format.md").read_text(encoding="utf-8")))
 
-OF_EARLIER_VERSIONS = {"report_version"}
-
 # Objects whose members are names of servers or metrics.
 BY_NAME = ("further", "named_metrics", "loads")
 
@@ -40,11 +38,10 @@ def test_every_member_of_an_accepted_example_is_on_the_page(message: str) -> Non
         for name, whole in example.items()
         if name in ("value", "head", "manifest", "chunks")
         for text in (whole if name == "chunks" else [whole])
-        if message != "traffic" or "ids" in text
     ]
     names = set(members(values))
     assert names
-    assert names - NAMED - OF_EARLIER_VERSIONS == set()
+    assert names - NAMED == set()
 
 
 def test_every_reason_for_a_refusal_is_on_the_page() -> None:

@@ -57,6 +57,10 @@ class Memcached:
         self._process.wait()
 
 
+# The figures of a traffic report that have a list each.
+REPORTED = ("completed", "failed", "in_flight", "latency_ms", "latency_p50_ms", "cost")
+
+
 class Rig:
     """Makes what a test needs, and stops all of it afterwards."""
 
@@ -132,9 +136,22 @@ class Rig:
         document = {
             "v": 1, "upstream": upstream, "term": term, "generation": generation,
             "issued_at_ms": int(time.time() * 1000), "law": "steelyard", "picker": picker,
-            **members, "peers": rows,
+            "reporters": ["edge-1"], **members, "peers": rows,
         }  # fmt: skip
         self.memcached.set(f"steelyard:1:weights:{upstream}", json.dumps(document))
+
+    def report(self, upstream: str = "web", lb: str = "edge-1") -> Any:
+        """Return the newest traffic report with its figures by server in `peers`, or an empty one."""
+        value = self.memcached.get(f"steelyard:1:traffic:{upstream}:{lb}")
+        report: Any = json.loads(value) if value else {"seq": 0, "ids": []}
+        columns = {name: column for name, column in report.items() if name in REPORTED}
+        loads = report.get("loads", {})
+        report["peers"] = {
+            peer: {name: column[place] for name, column in columns.items()}
+            | ({"load": loads[peer]} if peer in loads else {})
+            for place, peer in enumerate(report["ids"])
+        }
+        return report
 
     @contextlib.contextmanager
     def controller(self, servers: list[Backend]) -> Iterator[None]:

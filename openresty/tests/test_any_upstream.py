@@ -59,7 +59,9 @@ def table_of(name: str, address: str) -> str:
     """Return a weight table of one server."""
     row = {"id": "a", "address": address, "weight": 1, "baseline": 1, "state": "up"}
     document = {"v": 1, "upstream": name, "term": 1, "generation": 1, "issued_at_ms": int(time.time() * 1000)}
-    return json.dumps(document | {"law": "static", "picker": "vnswrr", "peers": [row]})
+    return json.dumps(
+        document | {"law": "static", "picker": "vnswrr", "reporters": ["edge-1"], "peers": [row]}
+    )
 
 
 def ask(edge: Edge, name: str, query: str = "") -> Answer:

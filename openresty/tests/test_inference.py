@@ -213,8 +213,7 @@ def test_the_report_has_what_vllm_says_of_its_queue_and_cache(rig: Rig, engines:
 
     def reported() -> list[Any]:
         assert ask(edge, chat("Hello"))[0] == 200
-        report = json.loads(rig.memcached.get("steelyard:1:traffic:web:edge-1") or "{}")
-        return [peer["load"] for peer in report.get("peers", {}).values() if "load" in peer]
+        return [peer["load"] for peer in rig.report()["peers"].values() if "load" in peer]
 
     rig.wait_until(reported, "a report has its load")
     assert reported()[0]["named_metrics"] == {"kv_cache_usage_perc": 0.25, "num_requests_waiting": 3}

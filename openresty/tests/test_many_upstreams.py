@@ -171,7 +171,7 @@ class FakeMemcached:
             "issued_at_ms": 0,
             "law": "steelyard",
         }
-        document |= {"picker": "vnswrr", "peers": [row]}
+        document |= {"picker": "vnswrr", "reporters": ["edge-1"], "peers": [row]}
         self.values[f"steelyard:1:weights:{name}"] = json.dumps(document).encode()
 
     def close(self) -> None:

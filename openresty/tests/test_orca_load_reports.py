@@ -1,7 +1,6 @@
 """What servers say of their load in their responses (ORCA): reported, and judged by where no agent is."""
 
 import http.client
-import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,8 +18,7 @@ HEADER = "endpoint-load-metrics"
 
 def reported(rig: Rig, peer: str) -> Any:
     """Return what the newest report says of a peer's load, or None."""
-    report = json.loads(rig.memcached.get("steelyard:1:traffic:web:edge-1") or "{}")
-    return report.get("peers", {}).get(peer, {}).get("load")
+    return rig.report()["peers"].get(peer, {}).get("load")
 
 
 def serving(rig: Rig, *servers: Backend, workers: int = 1) -> Edge:

@@ -38,7 +38,8 @@ def table(
     named = [peer if isinstance(peer, tuple) else (peer.name, peer.address) for peer in peers]
     document = {
         "v": 1, "upstream": "web", "term": term, "generation": generation,
-        "issued_at_ms": NOW_MS, "law": "steelyard", "picker": "vnswrr", **members,
+        "issued_at_ms": NOW_MS, "law": "steelyard", "picker": "vnswrr",
+        "reporters": ["edge-1"], **members,
         "peers": [
             {"id": name, "address": address, "weight": weight, "baseline": 1, "state": "up"}
             for name, address in named

@@ -5,7 +5,6 @@ OpenResty has it (STEELYARD_NGINX, see CONTRIBUTING.md).
 """
 
 import contextlib
-import json
 import os
 import shutil
 import socket
@@ -248,8 +247,8 @@ def test_open_connections_are_in_flight_and_whoever_has_none_gets_the_next(
         return [row["in_flight"] for row in edge.upstream()["peers"]]
 
     def reported() -> list[int]:
-        report = json.loads(rig.memcached.get("steelyard:1:traffic:web:edge-1-tcp") or '{"peers": {}}')
-        return [report["peers"][peer]["in_flight"] for peer in sorted(report["peers"])]
+        peers = rig.report(lb="edge-1-tcp")["peers"]
+        return [peers[peer]["in_flight"] for peer in sorted(peers)]
 
     held = [edge.connect() for _ in range(6)]
     assert sorted(name for _, name in held) == ["a"] * 3 + ["b"] * 3

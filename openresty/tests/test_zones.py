@@ -24,7 +24,7 @@ def publish(
     table = weight_table.with_digest(
         WeightTable(
             upstream="web", term=1, generation=generation, issued_at_ms=time.time_ns() // 1_000_000,
-            law="steelyard", picker="vnswrr2", report_version=2, reporters=("edge-1",), zones=("x", "y"),
+            law="steelyard", picker="vnswrr2", reporters=("edge-1",), zones=("x", "y"),
             zone_factors=factors,
             peers=tuple(
                 TablePeer(id=one.name, address=one.address, weight=500, baseline=500, state="up", zone=zone)

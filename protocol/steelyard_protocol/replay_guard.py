@@ -78,20 +78,9 @@ def of_an_ended_run(
     )
 
 
-def of_long_ago(at_ms: int | None, *, heard_ms: int | None, now_ms: int, silent: bool) -> Refused | None:
-    """Return why a run's first message is a replay by its time; `heard_ms`: what the sender told last.
-
-    One that tells no time (a load balancer of an earlier version) is believed of a sender that never did,
-    or has fallen silent.
-    """
-    if heard_ms is None or (at_ms is None and silent):
-        return None
-    if at_ms is None:
-        return Refused(
-            "replayed",
-            "it tells no time, and this sender does: an old one is back, or two programs share this name",
-        )
-    if at_ms >= min(heard_ms, now_ms - LENIENCE_MS):
+def of_long_ago(at_ms: int, *, heard_ms: int | None, now_ms: int) -> Refused | None:
+    """Return why a run's first message is a replay by its time; `heard_ms` is the sender's last time."""
+    if heard_ms is None or at_ms >= min(heard_ms, now_ms - LENIENCE_MS):
         return None
     return Refused(
         "replayed",

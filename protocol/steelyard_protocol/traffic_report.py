@@ -1,12 +1,11 @@
-"""The traffic report: what a load balancer saw of each peer in one interval, told to the controller.
+"""The traffic report: what a load balancer saw of each peer in one interval.
 
-Pure. The producers are nginx (openresty/steelyard/lib/steelyard/core) and the reporter beside HAProxy, with
-`encode`; all are tested on docs/contract/traffic.json. Two versions are read and written:
+Pure. Three parts write reports: nginx (openresty/steelyard/lib/steelyard/core/traffic_report.lua), the
+reporter beside HAProxy, and a controller on behalf of an Envoy, both with `encode`. Only the controller reads
+them. All are tested on docs/contract/traffic.json.
 
-    1   an object for each peer, by its name
-    2   a list for each figure, in the order of the list of names: a third of the size, read at once
-
-A weight table tells which its controller reads (`VERSION`); one that tells none reads version 1.
+A report has one list for each figure, in the order of `ids`: a third of the bytes of an object for each peer,
+and numpy adds the lists as they are. A reader refuses a report of another version, and counts it.
 """
 
 from collections.abc import Sequence
@@ -16,12 +15,9 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from steelyard_protocol import typed_json
+from steelyard_protocol import typed_json, wire
 from steelyard_protocol.typed_json import Boot, Count, Interval, Name, TypedReader, check_names
 from steelyard_protocol.wire import InvalidMessage, Refused
-
-VERSION = 2
-"""The latest version that is read here."""
 
 # What a load balancer's weights rest on, from the best to the worst (openresty/…/core/ladder.lua).
 Rung = Literal["fresh", "hold", "drift", "saved", "bootstrap", "none"]
@@ -38,12 +34,12 @@ _Utilization = Annotated[float, Meta(ge=0.0, le=64.0)]
 
 _Metric = Annotated[float, Meta(ge=-1e15, le=1e15)]
 
-# nginx keeps as many of the 14 that an agent can send (core/orca.lua): earlier controllers refuse more.
+# nginx keeps this many of the 14 that an agent can send (core/orca.lua).
 MAX_NAMED = 8
 
 
 class PeerLoad(Struct, frozen=True, kw_only=True):
-    """What a server said of itself in its responses (ORCA, `endpoint-load-metrics`); UNSET is "not said".
+    """What a server reports of itself in its responses (ORCA, `endpoint-load-metrics`); UNSET: not reported.
 
     `utilization` is the application's, or else its CPU's. `named_metrics` are in units of the server's own.
     """
@@ -61,19 +57,20 @@ class TrafficReport:
     in_flight           requests at its end
     latency_ms          time to the response's header, of the completed ones without upgrades (101): the mean;
                         None where none was completed
-    latency_p50_ms      their median; None where the load balancer does not know it
-    cost                what the completed ones cost, in the operator's unit; None: not told
-    loads               what servers said of themselves, by id, with the requests that they completed
+    latency_p50_ms      their median; None if the load balancer does not measure it
+    cost                what the completed ones cost, in the operator's unit; None: not measured
+    loads               what servers report of themselves, by id, with the requests that they completed
 
-    `zone` is the load balancer's own; None: it has none. `rung` is one of RUNGS and `order` the (term,
-    generation) of the table that it serves; None where it tells none: it serves no table, or is of an earlier
-    version. `sent_at_ms` is its own clock since 1970; None: of an earlier version.
+    `sent_at_ms` is the load balancer's own clock since 1970. `zone` is its own; None: it has none. `rung` is
+    one of RUNGS and `order` the (term, generation) of the table that it serves. Only nginx reports these two,
+    and it reports no `order` before its first table.
     """
 
     upstream: str
     lb: str
     boot: str
     seq: int
+    sent_at_ms: int
     interval_s: float
     ids: Sequence[str] = ()
     completed: Sequence[int] = ()
@@ -86,36 +83,19 @@ class TrafficReport:
     zone: str | None = None
     rung: str | None = None
     order: tuple[int, int] | None = None
-    sent_at_ms: int | None = None
 
 
 class _Report(Struct, kw_only=True):
+    v: Literal[1]
     upstream: Name
     lb: Name
     boot: Boot
     seq: Count
+    sent_at_ms: Count
     interval_s: Interval
     zone: Name | UnsetType = UNSET
     rung: Rung | UnsetType = UNSET
     order: tuple[Count, Count] | UnsetType = UNSET
-    sent_at_ms: Count | UnsetType = UNSET
-
-
-class _Figures(Struct):
-    completed: Count
-    failed: Count
-    in_flight: Count
-    latency_ms: _Latency | None
-    latency_p50_ms: _Latency | UnsetType = UNSET
-    cost: _Cost | UnsetType = UNSET
-    load: PeerLoad | UnsetType = UNSET
-
-
-class _Rows(_Report, tag_field="v", tag=1, kw_only=True):
-    peers: dict[str, _Figures]
-
-
-class _Columns(_Report, tag_field="v", tag=VERSION, kw_only=True):
     ids: list[str]
     completed: list[Count]
     failed: list[Count]
@@ -127,51 +107,37 @@ class _Columns(_Report, tag_field="v", tag=VERSION, kw_only=True):
 
 
 # In the order in which they are written.
-_MEMBERS = ("upstream", "lb", "boot", "seq", "interval_s", "sent_at_ms", "zone", "rung", "order")
+_MEMBERS = ("upstream", "lb", "boot", "seq", "sent_at_ms", "interval_s", "zone", "rung", "order")
+_FIGURES = ("completed", "failed", "in_flight", "latency_ms", "latency_p50_ms")
 
-_REQUIRED = ("completed", "failed", "in_flight", "latency_ms")
-_FIGURES = (*_REQUIRED, "latency_p50_ms")
-
-_READER: TypedReader[_Rows | _Columns] = TypedReader(_Rows | _Columns)  # type: ignore[arg-type]
+_READER = TypedReader(_Report)
 
 
 def decode(value: bytes) -> TrafficReport | Refused:
     """Read a traffic report from the network; total, never raises."""
     try:
         message = _READER.read(value)
-        columns = _columns_of(message) if isinstance(message, _Columns) else _columns_of_rows(message.peers)
+        columns = _columns_of(message)
         check_names(columns["ids"])
     except InvalidMessage as bad:
         return bad.refused
     return TrafficReport(**typed_json.members(message, _MEMBERS), **columns)
 
 
-def encode(report: TrafficReport, read_version: int | None) -> bytes:
-    """Return the text of the Memcached value, in the latest version that the controller reads (None: 1).
+def encode(report: TrafficReport) -> bytes:
+    """Return the text of the Memcached value.
 
-    `loads` and `cost` are not written: only nginx sees what servers say, and is told costs.
+    `loads` and `cost` are not written: only nginx sees what servers report, and measures costs.
     """
-    version = min(read_version or 1, VERSION)
     members = {name: getattr(report, name) for name in _MEMBERS}
-    document = {"v": version, **{name: value for name, value in members.items() if value is not None}}
     columns = {name: getattr(report, name) for name in _FIGURES}
-    if all(each is None for each in report.latency_p50_ms):
+    if all(median is None for median in report.latency_p50_ms):
         del columns["latency_p50_ms"]
-    if version == 1:
-        rows = zip(*columns.values(), strict=True)
-        peers = (
-            {
-                name: value
-                for name, value in zip(columns, row, strict=True)
-                if value is not None or name in _REQUIRED
-            }
-            for row in rows
-        )
-        return msgspec.json.encode({**document, "peers": dict(zip(report.ids, peers, strict=True))})
-    return msgspec.json.encode({**document, "ids": report.ids, **columns})
+    present = {name: value for name, value in members.items() if value is not None}
+    return msgspec.json.encode({"v": wire.VERSION, **present, "ids": report.ids, **columns})
 
 
-def _columns_of(message: _Columns) -> dict[str, Any]:
+def _columns_of(message: _Report) -> dict[str, Any]:
     count = len(message.ids)
     columns: dict[str, Sequence[Any]] = typed_json.members(message, (*_FIGURES, "cost"))
     columns.setdefault("latency_p50_ms", [None] * count)
@@ -183,14 +149,3 @@ def _columns_of(message: _Columns) -> dict[str, Any]:
     rows = zip(message.ids, message.completed, strict=True) if message.loads else ()
     loads = {peer: (completed, message.loads[peer]) for peer, completed in rows if peer in message.loads}
     return {"ids": message.ids, "loads": loads, **columns}
-
-
-def _columns_of_rows(peers: dict[str, _Figures]) -> dict[str, Any]:
-    rows = peers.values()
-    return {
-        "ids": list(peers),
-        **{name: [getattr(row, name) for row in rows] for name in _REQUIRED},
-        "latency_p50_ms": [None if row.latency_p50_ms is UNSET else row.latency_p50_ms for row in rows],
-        "cost": None if not peers or any(row.cost is UNSET for row in rows) else [row.cost for row in rows],
-        "loads": {peer: (row.completed, row.load) for peer, row in peers.items() if row.load is not UNSET},
-    }

@@ -70,12 +70,11 @@ class WeightTable:
     """What is published; (`term`, `generation`) orders tables, clocks never do.
 
     `check` (the members of the controller's `Check`) and `hash_key` are stronger than nginx.conf's;
-    None leaves those in force. `max_conns` is a peer's limit over all load balancers. `report_version`
-    is the latest version of a traffic report that the controller reads; None: one of before it had
-    versions. `reporters` are those whose reports it gets; None: one of before they announced themselves.
-    `digest` is `with_digest`'s; None: the table has no head. `zones` are the servers' zones where a load
-    balancer has one, too: by `zone_factors` those of each zone, and last those of none, multiply the weights
-    of the servers of each, and last of those of none; they come with a head.
+    None leaves those in force. `max_conns` is a peer's limit over all load balancers. `reporters` are the
+    load balancers whose reports the controller gets. `digest` is `with_digest`'s; None: there is no head.
+    `zones` are the servers' zones, if a load balancer has one, too. `zone_factors` has a row for the load
+    balancers of each zone, and a last row for those without a zone; a row multiplies the weights of the
+    servers of each zone, and last of those without. A head has them, too.
     """
 
     upstream: str
@@ -88,8 +87,7 @@ class WeightTable:
     check: dict[str, Any] | None = None
     hash_key: str | None = None
     max_conns: int | None = None
-    report_version: int | None = None
-    reporters: tuple[str, ...] | None = None
+    reporters: tuple[str, ...] = ()
     zones: tuple[str, ...] | None = None
     zone_factors: tuple[tuple[int, ...], ...] | None = None
     digest: str | None = None
@@ -153,8 +151,8 @@ def with_digest(table: WeightTable, declared: Sequence[float | None] | None = No
         + (() if peer.max_conns is UNSET else (peer.max_conns,))
         for peer, baseline in zip(table.peers, baselines, strict=True)
     ]
-    later = [value for value in (table.reporters, table.max_conns, table.zones) if value is not None]
-    fixed = [table.law, table.picker, table.check, table.hash_key, table.report_version, *later, rows]
+    settings = [table.law, table.picker, table.check, table.hash_key, table.max_conns]
+    fixed = [*settings, table.reporters, table.zones, rows]
     return replace(table, digest=hashlib.blake2b(msgspec.json.encode(fixed), digest_size=16).hexdigest())
 
 
@@ -199,8 +197,7 @@ class Members(Struct, kw_only=True):
     check: _Check | UnsetType = UNSET
     hash_key: Annotated[str, Meta(pattern=rf"^(?:{HASH_KEY.pattern})\Z")] | UnsetType = UNSET
     max_conns: MaxConns | UnsetType = UNSET
-    report_version: Annotated[int, Meta(ge=1, le=wire.MAX_INTEGER)] | UnsetType = UNSET
-    reporters: tuple[Name, ...] | UnsetType = UNSET
+    reporters: tuple[Name, ...]
     zones: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=MOST_ZONES)] | UnsetType = UNSET
     zone_factors: tuple[tuple[_Factor, ...], ...] | UnsetType = UNSET
     digest: Name | UnsetType = UNSET

@@ -60,7 +60,10 @@ def test_a_server_whose_id_is_a_number_has_no_name() -> None:
             '{"v":1,"upstream":"a","law":"a","picker":"a","term":1,"generation":1,"issued_at_ms":1,"peers":[],'
             '"check":{"path":%s}}',
         ),
-        ("traffic.json", '{"v":1,"upstream":"a","lb":"a","boot":"a","seq":%s,"interval_s":1,"peers":{}}'),
+        (
+            "traffic.json",
+            '{"v":1,"upstream":"a","lb":"a","boot":"a","seq":%s,"sent_at_ms":1,"interval_s":1,"ids":[]}',
+        ),
     ],
 )
 def test_refuses_what_is_nested_as_deep_as_can_just_be_parsed(name: str, text: str) -> None:
@@ -90,7 +93,7 @@ def test_the_example_heads_are_those_of_the_tables_after(case: dict[str, str]) -
 
 @pytest.mark.parametrize(
     "member",
-    ["law", "picker", "hash_key", "report_version", "check", "id", "address", "baseline", "state"],
+    ["law", "picker", "hash_key", "reporters", "check", "id", "address", "baseline", "state"],
 )
 def test_whatever_the_head_has_not_changes_the_digest(member: str) -> None:
     peer: dict[str, Any] = {"id": "b", "address": "10.0.0.2:80", "baseline": 2, "state": "drain"}
@@ -98,7 +101,7 @@ def test_whatever_the_head_has_not_changes_the_digest(member: str) -> None:
         "law": "paper",
         "picker": "hcl",
         "hash_key": "uri",
-        "report_version": 2,
+        "reporters": ("edge-1",),
         "check": CHECK,
     }
     table = _table()
@@ -144,9 +147,9 @@ def _table(**members: Any) -> weight_table.WeightTable:
     )  # fmt: skip
 
 
-def test_a_table_without_check_and_hash_key_is_written_as_before() -> None:
+def test_a_table_without_check_and_hash_key_leaves_them_out() -> None:
     assert list(json.loads(weight_table.encode(_table()))) == [
-        "v", "upstream", "term", "generation", "issued_at_ms", "law", "picker", "peers",
+        "v", "upstream", "term", "generation", "issued_at_ms", "law", "picker", "reporters", "peers",
     ]  # fmt: skip
 
 
@@ -162,44 +165,34 @@ def test_a_report_s_rung_and_order_are_read(rung: str) -> None:
     assert (now.ids, now.completed) == (before.ids, before.completed) == (["server-1", "server-2"], [812, 0])
 
 
-def _reports(version: int) -> list[tuple[dict[str, Any], traffic_report.TrafficReport]]:
+def _reports() -> list[tuple[dict[str, Any], traffic_report.TrafficReport]]:
     pairs = []
     for case in json.loads((CONTRACT / "traffic.json").read_text())["accepted"]:
         report = traffic_report.decode(json.dumps(case["value"]).encode())
         assert isinstance(report, traffic_report.TrafficReport)
-        if case["value"]["v"] == version:
-            pairs.append((case["value"], report))
+        pairs.append((case["value"], report))
     return pairs
 
 
-def test_a_report_s_rows_are_read_as_columns() -> None:
-    for value, report in _reports(1):
-        rows = value["peers"].values()
-        assert report.ids == list(value["peers"])
-        for name in ("completed", "failed", "in_flight", "latency_ms", "latency_p50_ms"):
-            assert getattr(report, name) == [row.get(name) for row in rows]
-        loads = {peer: row["load"] for peer, row in value["peers"].items() if "load" in row}
-        assert all(value["peers"][peer]["completed"] == done for peer, (done, _) in report.loads.items())
-        assert {peer: _said(load) for peer, (_, load) in report.loads.items()} == loads
-    assert any(report.loads for _, report in _reports(1))
+def test_a_report_s_columns_are_read() -> None:
+    for value, report in _reports():
+        for name in ("ids", "completed", "failed", "in_flight", "latency_ms"):
+            assert getattr(report, name) == value[name]
+        assert report.latency_p50_ms == value.get("latency_p50_ms", [None] * len(report.ids))
+        assert report.cost == value.get("cost")
+        completed = dict(zip(value["ids"], value["completed"], strict=True))
+        assert all(completed[peer] == done for peer, (done, _) in report.loads.items())
+        assert {peer: _said(load) for peer, (_, load) in report.loads.items()} == value.get("loads", {})
+    assert any(report.loads for _, report in _reports())
+    assert any(report.cost for _, report in _reports())
+    assert any(any(report.latency_p50_ms) for _, report in _reports())
 
 
-def test_both_versions_of_a_report_tell_the_same() -> None:
-    earlier = [report for _, report in _reports(1)]
-    same = [report for _, report in _reports(2) if report in earlier]
-    assert len(same) == 8
-    assert {report.zone for report in same} == {None, "eu-1a"}
-    assert any(report.loads for report in same)
-    assert any(any(report.latency_p50_ms) for report in same)
-    assert any(report.cost for report in same)
-
-
-@pytest.mark.parametrize("version", [None, 1, 2, 3])
-def test_a_report_that_is_written_is_read_as_it_was(version: int | None) -> None:
-    for _, report in (*_reports(1), *_reports(2)):
+def test_a_report_that_is_written_is_read_as_it_was() -> None:
+    for _, report in _reports():
         report = replace(report, loads={}, cost=None)
-        text = traffic_report.encode(report, version)
-        assert json.loads(text)["v"] == min(version or 1, traffic_report.VERSION)
+        text = traffic_report.encode(report)
+        assert json.loads(text)["v"] == wire.VERSION
         assert traffic_report.decode(text) == report
 
 

@@ -87,7 +87,7 @@ def _print_one(reporter: Reporter, chosen: Settings, signals: SignalWaiter) -> i
         return 1
     made = reporter.report()
     for report in made:
-        print(json.dumps(json.loads(traffic_report.encode(report, traffic_report.VERSION)), indent=2))
+        print(json.dumps(json.loads(traffic_report.encode(report)), indent=2))
     return 0 if made else 1
 
 

@@ -103,7 +103,7 @@ class Reporter:
         reports = [report for report in made if report.ids]
         values: dict[str, bytes] = {}
         for report in reports:
-            text = traffic_report.encode(report, self._tables.newest[report.upstream].report_version)
+            text = traffic_report.encode(report)
             value = text if self._key is None else signature.sign(self._key, text)
             values[wire.traffic_key(report.upstream, report.lb)] = value
             log.debug("%s", text.decode())
@@ -141,9 +141,7 @@ class Reporter:
         """Tell the controller of the upstreams whose table does not name this load balancer."""
         lb, unread, faults = self._settings.lb, dict[str, int](), dict[str, str]()
         for upstream in reported:
-            # A controller of an earlier version names nobody.
-            reporters = self._tables.newest[upstream].reporters
-            if reporters is not None and lb not in reporters:
+            if lb not in self._tables.newest[upstream].reporters:
                 unread[upstream] = self._unread.get(upstream, 0) + 1
             elif upstream in self._unread:
                 log.info("%s: the controller reads the reports of %s", upstream, lb)

@@ -150,7 +150,6 @@ class Rig:
                 )
                 for name, (weight, state) in peers.items()
             ),
-            report_version=2,
         )
         text = weight_table.encode(table)
         client = Client(("127.0.0.1", self.memcached.port))

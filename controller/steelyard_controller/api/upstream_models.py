@@ -180,7 +180,6 @@ class _Published(BaseModel):
     check: Annotated[Check, Field(default=None)]
     hash_key: Annotated[str, Field(default=None, examples=["cookie:session"])]
     max_conns: Annotated[int, Field(default=None, examples=[200])]
-    report_version: int = shown(2, "the latest version of traffic reports that is read")
     reporters: list[str] = shown(["edge-1", "edge-2"], "the load balancers whose traffic reports come")
     zones: Annotated[
         list[str],

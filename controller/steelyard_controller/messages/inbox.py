@@ -69,7 +69,7 @@ class MessageKind(Generic[Message]):
     key_name: Callable[[str, str], str]
     decode: Callable[[bytes], Message | Refused]
     sender: Callable[[Message], str]
-    at_ms: Callable[[Message], int | None]
+    at_ms: Callable[[Message], int]
 
 
 SAMPLES: MessageKind[SampleRecord] = MessageKind(
@@ -255,18 +255,15 @@ def _read(
         return refused
     known = last.offset if last is not None and last.message.boot == message.boot else None
     estimated_end_s, offset = _estimate_end(at_ms, known, context)
-    latest_ms = clock_ms if at_ms is None else at_ms
-    return Received(message, context.now_s, latest_ms, ended, estimated_end_s, offset)
+    return Received(message, context.now_s, at_ms, ended, estimated_end_s, offset)
 
 
 def _estimate_end(
-    at_ms: int | None, known: SenderOffset | None, context: ReadContext
+    at_ms: int, known: SenderOffset | None, context: ReadContext
 ) -> tuple[float | None, SenderOffset | None]:
     """Return when a new message's window ended, and what is now known of its sender's clock."""
     if not isfinite(context.last_read_s):
         return None, None  # it may have been there for long
-    if at_ms is None:
-        return (context.last_read_s + context.now_s) / 2, None
     sent_s = at_ms / 1000
     offset = SenderOffset.of(sent_s, last_read_s=context.last_read_s, seen_s=context.now_s, before=known)
     return offset.received_s(sent_s, context.synchronized_s), offset
@@ -274,17 +271,17 @@ def _estimate_end(
 
 def _refused_run(
     message: Message,
-    at_ms: int | None,
+    at_ms: int,
     clock_ms: int | None,
     last: Received[Message] | None,
     context: ReadContext,
 ) -> Refused | None:
-    silent = last is None or replay_guard.is_silent(last.message, context.now_s - last.arrived_s)
     refused = None
     if last is not None:
+        silent = replay_guard.is_silent(last.message, context.now_s - last.arrived_s)
         refused = replay_guard.of_an_ended_run(
             message, ended=last.ended, believed=last.message, silent=silent
         )
     if refused is None and context.unix_ms is not None:
-        refused = replay_guard.of_long_ago(at_ms, heard_ms=clock_ms, now_ms=context.unix_ms, silent=silent)
+        refused = replay_guard.of_long_ago(at_ms, heard_ms=clock_ms, now_ms=context.unix_ms)
     return refused

@@ -112,7 +112,9 @@ class UndeclaredBalancers:
 def _late(report: Received[TrafficReport], unix_ms: int | None) -> str | None:
     """Return why a first report is not believed."""
     at_ms = report.message.sent_at_ms
-    if unix_ms is None or (at_ms is not None and at_ms >= unix_ms - replay_guard.LENIENCE_MS):
+    if unix_ms is None or at_ms >= unix_ms - replay_guard.LENIENCE_MS:
         return None
-    when = "tells no time" if at_ms is None else f"is {(unix_ms - at_ms) / 1000:.0f} s old by its clock"
-    return f"its report {when}: set that clock, or declare it in the upstream's load_balancers"
+    return (
+        f"its report is {(unix_ms - at_ms) / 1000:.0f} s old by its clock: set that clock, or declare it in "
+        "the upstream's load_balancers"
+    )

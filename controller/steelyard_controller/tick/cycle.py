@@ -158,7 +158,7 @@ class Cycle:
     def follow_table(self, published: WeightTable) -> None:
         """Go on from a published table: number the next ones above it, keep its addresses and reporters."""
         self.overtake(published.generation)
-        self._undeclared = self._undeclared.resume(published.reporters or (), self.load_balancers)
+        self._undeclared = self._undeclared.resume(published.reporters, self.load_balancers)
         expected = self.load_balancers
         self._silent_before = frozenset(expected).difference(published.reporters or expected)
         self.resolved = {**self.resolved, **_resolved(self.declaration.upstream, published)}

@@ -1,7 +1,7 @@
 """Builds the weight table of a decision; refuses an upstream whose table would be too large. Pure."""
 
 from msgspec import UNSET
-from steelyard_protocol import traffic_report, weight_table
+from steelyard_protocol import weight_table
 from steelyard_protocol.weight_table import MAX_WEIGHT, TablePeer, TableTooLarge, WeightTable
 
 from steelyard_controller.declarations.upstream import Upstream
@@ -44,7 +44,6 @@ def build_table(
         check=None if upstream.check is None else upstream.check.model_dump(),
         hash_key=upstream.hash_key,
         max_conns=upstream.max_conns,
-        report_version=traffic_report.VERSION,
         reporters=reporters,
         zones=zones,
         peers=tuple(

@@ -35,11 +35,11 @@ class ReportWriter:
 
     def put(self, report: TrafficReport, table: WeightTable) -> None:
         """Have a report written; announce its load balancer where the table does not name it."""
-        text = traffic_report.encode(report, table.report_version)
+        text = traffic_report.encode(report)
         key = self._keys.of_reports(report.lb)
         value = text if key is None else signature.sign(key, text)
         self._values[wire.traffic_key(report.upstream, report.lb)] = value
-        if table.reporters is not None and report.lb not in table.reporters:
+        if report.lb not in table.reporters:
             self._lines[announced.lines([report.upstream], report.lb).decode()] = None
         self._waiting.set()
 

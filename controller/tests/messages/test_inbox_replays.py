@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from steelyard_controller.messages.inbox import Inbox, ReadContext, receive, refusal_changes, sender_clocks
 from steelyard_controller.messages.keyring import Keyring
 from steelyard_protocol import replay_guard, signature
-from steelyard_protocol.traffic_report import TrafficReport
 
 from ..examples import report, sample
 
@@ -38,8 +37,8 @@ class Receiver:
         text = sample(boot=boot, seq=seq, taken_at_ms=taken_at_ms, interval_s=interval_s)
         return self._look(samples={"a": text}, reports={})
 
-    def report(self, boot: str, seq: int, at_ms: int | None) -> str:
-        """Look after a second; `at_ms` None is a load balancer of an earlier version."""
+    def report(self, boot: str, seq: int, at_ms: int) -> str:
+        """Look after a second; the report was sent at `at_ms`, by the load balancer's clock."""
         self.wait(1)
         return self._look(samples={}, reports={"edge-1": report(boot=boot, seq=seq, sent_at_ms=at_ms)})
 
@@ -133,7 +132,7 @@ def test_a_report_of_an_earlier_run_is_refused_as_replayed() -> None:
     assert receiver.report("n1", 9, T_MS + 2 * SECOND_MS) == "replayed"
     receiver.wait(61)
     assert receiver.report("n0", 9, T_MS - HOUR_MS) == "replayed"
-    assert receiver.report("n2", 4, None) == "taken"
+    assert receiver.report("n2", 4, receiver.unix_ms) == "taken"
 
 
 @given(
@@ -295,39 +294,3 @@ def test_what_is_not_configured_any_more_is_forgotten() -> None:
     inbox = Inbox(remembered={"samples": {"a": 5, "gone": 6}})
     inbox = receive(inbox, ReadContext("web", 1.0), samples={"a": None}, reports={})
     assert sender_clocks(inbox) == {"samples": {"a": 5}}
-
-
-# --- load balancers of an earlier version ----------------------------------
-
-
-def test_reports_without_a_time_are_told_apart_by_their_runs() -> None:
-    receiver = Receiver()
-    for boot, seq in (("n1", 1), ("n1", 2), ("n2", 1)):
-        assert receiver.report(boot, seq, None) == "taken"
-    assert receiver.report("n1", 2, None) == "replayed"
-    assert sender_clocks(receiver.inbox) == {}
-
-
-def test_a_load_balancer_that_is_upgraded_is_believed_at_once_and_its_old_reports_no_more() -> None:
-    receiver = Receiver()
-    assert receiver.report("n1", 1, None) == "taken"
-    assert receiver.report("n2", 1, receiver.unix_ms) == "taken"
-    assert receiver.report("n0", 7, None) == "replayed"
-    assert "it tells no time" in receiver.inbox.refusals["traffic report of edge-1"].detail
-
-
-def test_a_load_balancer_that_is_set_back_to_an_earlier_version_is_believed_ten_seconds_later() -> None:
-    receiver = Receiver()
-    assert receiver.report("n1", 1, receiver.unix_ms) == "taken"
-    answers = [receiver.report("n2", seq, None) for seq in range(1, 13)]
-    assert answers == ["replayed"] * 10 + ["taken"] * 2
-
-
-def test_the_time_of_a_report_is_optional() -> None:
-    receiver = Receiver()
-    receiver.report("n1", 1, None)
-    held = receiver.inbox.reports["edge-1"].message
-    assert isinstance(held, TrafficReport)
-    assert held.sent_at_ms is None
-    receiver.report("n1", 2, T_MS)
-    assert receiver.inbox.reports["edge-1"].message.sent_at_ms == T_MS

@@ -328,7 +328,8 @@ def _write(client: Client, name: str, ids: list[str], second: int, numbers: dict
     }  # fmt: skip
     told = [*numbers]
     report = {
-        "v": 2, "upstream": name, "lb": "edge-1", "boot": "n1", "seq": second, "ids": told,
+        "v": 1, "upstream": name, "lb": "edge-1", "boot": "n1", "seq": second, "sent_at_ms": 1000 * second,
+        "ids": told,
         "interval_s": INTERVAL_S if len(told) <= SERVERS_OF_EACH else 1.0, "rung": "fresh",
         "completed": [100 + (row + second) % 37 for row in range(len(told))],
         "failed": [int(numbers[id] % 997 == 42) for id in told],

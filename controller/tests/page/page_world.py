@@ -116,17 +116,14 @@ class World:
             "lb": lb,
             "boot": "n1",
             "seq": self._seq,
+            "sent_at_ms": 1000 * self._seq,
             "interval_s": interval_s,
-            "peers": {
-                peer: {
-                    "completed": row[0] // parts,
-                    "failed": row[1] // parts,
-                    "in_flight": row[2] // parts,
-                    "latency_ms": row[3],
-                }
-                for peer, row in rows.items()
-            },
             "rung": "fresh",
+            "ids": list(rows),
+            "completed": [row[0] // parts for row in rows.values()],
+            "failed": [row[1] // parts for row in rows.values()],
+            "in_flight": [row[2] // parts for row in rows.values()],
+            "latency_ms": [row[3] for row in rows.values()],
         }
         if order is not None:
             document["order"] = list(order)

@@ -64,7 +64,7 @@ def test_the_median_is_believed_before_the_mean_and_weighted_by_requests() -> No
         1.0,
     )
     assert snapshot.latency_s[0] == (30 * 0.004 + 10 * 0.008) / 40
-    assert snapshot.latency_s[1] == (2 * 0.003 + 2 * 0.005) / 4  # edge-2 is of an earlier version
+    assert snapshot.latency_s[1] == (2 * 0.003 + 2 * 0.005) / 4  # edge-2 reports no median
 
 
 def test_a_peer_without_an_agent_is_judged_by_what_it_says_in_its_responses() -> None:
@@ -209,9 +209,7 @@ def test_a_server_is_up_for_as_long_as_its_newest_sample_says() -> None:
 
 def _with_costs(value: bytes, **costs: float) -> bytes:
     document = json.loads(value)
-    for peer, cost in costs.items():
-        document["peers"][peer]["cost"] = cost
-    return json.dumps(document).encode()
+    return json.dumps({**document, "cost": [costs[peer] for peer in document["ids"]]}).encode()
 
 
 def test_costs_are_summed_where_every_load_balancer_tells_them() -> None:

@@ -12,7 +12,7 @@ KEY = b"sixteen bytes at least"
 
 TABLE: dict[str, Any] = {
     "v": 1, "upstream": "web", "term": 3, "generation": 118, "issued_at_ms": 1_790_000_000_000,
-    "law": "steelyard", "picker": "vnswrr2",
+    "law": "steelyard", "picker": "vnswrr2", "reporters": ["edge-1"],
     "peers": [
         {"id": "server-1", "address": "10.0.0.11:80", "weight": 1, "baseline": 1, "state": "up"},
         {"id": "server-2", "address": "10.0.0.12:80", "weight": 2, "baseline": 1, "state": "up"},
@@ -61,7 +61,7 @@ def test_ten_thousand_peers_are_a_table_that_fits_memcached_and_keeps_the_real_s
 
 
 def test_an_old_report_is_an_hour_older_and_of_another_run() -> None:
-    report = {"v": 1, "boot": "5f0c0001", "seq": 7, "sent_at_ms": 1_790_000_000_000, "peers": {}}
+    report = {"v": 1, "boot": "5f0c0001", "seq": 7, "sent_at_ms": 1_790_000_000_000, "ids": []}
     old = forgery.of_an_hour_ago(json.dumps(report).encode())
     assert json.loads(old)["sent_at_ms"] == 1_790_000_000_000 - 3_600_000
     now, then = (signature.sign(KEY, text) for text in (json.dumps(report).encode(), old))

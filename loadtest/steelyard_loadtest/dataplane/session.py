@@ -102,7 +102,8 @@ class Contender(Balancer):
         self._generation += 1
         table = WeightTable(
             upstream=UPSTREAM, term=1, generation=self._generation, issued_at_ms=int(time.time() * 1000),
-            law="static", picker=self._algorithm.method, hash_key=self._hash_key, peers=self._peers,
+            law="static", picker=self._algorithm.method, hash_key=self._hash_key,
+            reporters=("edge-1",), peers=self._peers,
         )  # fmt: skip
         try:
             self._memcached.put(wire.weights_key(UPSTREAM), weight_table.encode(table), ttl_s=TTL_S)

@@ -35,9 +35,7 @@ describe("a weight table in docs/contract", function()
             end
             assert.equal(value.hash_key, taken.hash_key)
             assert.equal(value.max_conns, taken.max_conns)
-            assert.equal(value.report_version, taken.report_version)
-            assert.equal(value.reporters ~= nil, taken.reporters ~= nil)
-            for _, name in ipairs(value.reporters or {}) do
+            for _, name in ipairs(value.reporters) do
                 assert.is_true(taken.reporters[name])
             end
             assert.equal(value.zones ~= nil, taken.zones ~= nil)
@@ -178,16 +176,13 @@ local COLUMNS = { "completed", "failed", "in_flight", "latency_ms", "latency_p50
 
 --- An example as the encoder is given it: the ids, and the figures of each.
 local function given(value)
-    local report = { ids = value.ids or {}, figures = {}, read_version = value.v }
+    local report = { figures = {} }
     for key, member in pairs(value) do
-        report[key] = report[key] or member
-    end
-    for id in pairs(value.peers or {}) do
-        table.insert(report.ids, id)
+        report[key] = member
     end
     for i, id in ipairs(report.ids) do
-        local figures = value.peers and value.peers[id] or { load = (value.loads or {})[id] }
-        for _, name in ipairs(value.ids and COLUMNS or {}) do
+        local figures = { load = (value.loads or {})[id] }
+        for _, name in ipairs(COLUMNS) do
             figures[name] = (value[name] or {})[i]
         end
         report.figures[i] = figures
@@ -201,19 +196,12 @@ describe("a traffic report in docs/contract", function()
         it("is what the encoder writes: " .. example.about, function()
             local value = example.value
             local written = assert(json.decode(assert(traffic_report.encode(given(value), no_pause))))
-            value.tier = nil -- the key of a later minor format
+            value.tier = nil -- the unknown key
             assert.same(value, written)
         end)
     end
 
-    it("is of version 1 where the controller does not tell what it reads, and at most of the latest", function()
-        local report = { ids = { "a" }, figures = { { completed = 1, failed = 0, in_flight = 0, latency_ms = 1 } } }
-        assert.equal(1, json.decode(traffic_report.encode(report, no_pause)).v)
-        report.read_version = 9
-        assert.equal(2, json.decode(traffic_report.encode(report, no_pause)).v)
-    end)
-
-    it("has every server in both versions, however many pieces they are encoded in", function()
+    it("has every server, however many pieces they are encoded in", function()
         local report, breaths = { ids = {}, figures = {} }, 0
         for i = 1, 250 do
             report.ids[i] = string.format("server-%03d", i)
@@ -223,13 +211,10 @@ describe("a traffic report in docs/contract", function()
             }
         end
         local breathe = function() breaths = breaths + 1 end
-        local rows = json.decode(traffic_report.encode(report, breathe)).peers
-        report.read_version = 2
         local columns = json.decode(traffic_report.encode(report, breathe))
         assert.is_true(breaths > 10)
         assert.same(report.ids, columns.ids)
         for i, id in ipairs(report.ids) do
-            assert.same(report.figures[i], rows[id])
             for _, name in ipairs({ "completed", "failed", "in_flight", "latency_ms" }) do
                 assert.equal(report.figures[i][name], columns[name][i])
             end
@@ -250,12 +235,10 @@ describe("a traffic report in docs/contract", function()
         assert.truthy(text:find('"order":[1790000000001,118]', 1, true))
     end)
 
-    it("with no peers has an object and not an array in version 1, and arrays in version 2", function()
+    it("with no peers has arrays and not objects", function()
         local report = {
             upstream = "web", lb = "edge-1", boot = "b", seq = 1, interval_s = 1, ids = {}, figures = {},
         }
-        assert.truthy(traffic_report.encode(report, no_pause):find('"peers":{}', 1, true))
-        report.read_version = 2
         local columns = traffic_report.encode(report, no_pause)
         assert.truthy(columns:find('"ids":[],"completed":[],', 1, true))
         assert.falsy(columns:find("{}", 1, true))

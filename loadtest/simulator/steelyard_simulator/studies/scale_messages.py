@@ -64,7 +64,7 @@ def report(lb: str, ids: Sequence[str], completed: Sequence[int], in_flight: Seq
         in_flight=in_flight,
         latency_ms=[round(4.0 + row % 997 / 1000, 3) if done else None for row, done in rows],
     )  # fmt: skip
-    return traffic_report.encode(told, traffic_report.VERSION)
+    return traffic_report.encode(told)
 
 
 def uneven_table(servers: int) -> WeightTable:
@@ -81,7 +81,6 @@ def uneven_table(servers: int) -> WeightTable:
         issued_at_ms=TAKEN_AT_MS,
         law="steelyard",
         picker="vnswrr2",
-        report_version=traffic_report.VERSION,
         peers=tuple(
             TablePeer(
                 id=name, address=f"{IPv4Address('10.0.0.0') + number}:8080", weight=weight,

@@ -5,7 +5,8 @@ local wire = require "steelyard.core.wire"
 
 local CHUNK = '{"v":1,"upstream":"web","digest":"d","part":%d,"peers":[{"id":"%s","weight":1}]}'
 
-local MANIFEST = '{"v":1,"upstream":"web","term":1,"generation":1,"issued_at_ms":1,"law":"static","picker":"vnswrr2",'
+local MANIFEST = '{"v":1,"upstream":"web","term":1,"generation":1,"issued_at_ms":1,'
+                 .. '"reporters":[],"law":"static","picker":"vnswrr2",'
                  .. '"digest":"d","chunks":["a"],"weights":[1]}'
 
 

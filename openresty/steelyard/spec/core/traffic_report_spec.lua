@@ -33,8 +33,8 @@ describe("a peer's traffic figures", function()
     end)
 
     it("leave out what a controller can do without where they are too many to be read", function()
-        local function kept_of(servers, loads, version)
-            local report = { upstream = "web", ids = {}, figures = {}, read_version = version }
+        local function kept_of(servers, loads)
+            local report = { upstream = "web", ids = {}, figures = {} }
             for i = 1, servers do
                 report.ids[i] = string.format("server-%05d", i)
                 report.figures[i] = {
@@ -50,18 +50,16 @@ describe("a peer's traffic figures", function()
             end
             return kept
         end
-        assert.same({ false, true, false }, kept_of(9000))
-        assert.same({ false, false, false }, kept_of(11700))
-        assert.same({ true, true, true }, kept_of(5000, true))
-        assert.same({ false, true, true }, kept_of(7500, true))
-        assert.same({ false, false, false }, kept_of(11700, true))
-        assert.same({ false, true, false }, kept_of(25000, false, 2))
-        assert.same({ true, true, true }, kept_of(9000, true, 2))
-        assert.same({ false, false, false }, kept_of(28000, true, 2))
+        assert.same({ false, true, false }, kept_of(25000))
+        assert.same({ false, false, false }, kept_of(33000))
+        assert.same({ true, true, true }, kept_of(9000, true))
+        assert.same({ false, true, true }, kept_of(12000, true))
+        assert.same({ false, true, false }, kept_of(25000, true))
+        assert.same({ false, false, false }, kept_of(28000, true))
     end)
 
     it("leave out the servers that had nothing to do where all of them are too many", function()
-        local report = { upstream = "web", ids = {}, figures = {}, read_version = 2 }
+        local report = { upstream = "web", ids = {}, figures = {} }
         for i = 1, 50000 do
             report.ids[i] = string.format("server-%05d", i)
             report.figures[i] = { completed = 0, failed = 0, in_flight = 0, latency_ms = json.null }

@@ -2,7 +2,8 @@ local counted_breaths = require "openresty.steelyard.spec.support.counted_breath
 local weight_table = require "steelyard.core.weight_table"
 local wire = require "steelyard.core.wire"
 
-local GOOD = '{"v":1,"upstream":"web","term":3,"generation":118,"issued_at_ms":1790000000000,"law":"steelyard",'
+local GOOD = '{"v":1,"upstream":"web","term":3,"generation":118,"issued_at_ms":1790000000000,'
+    .. '"reporters":[],"law":"steelyard",'
     .. '"picker":"vnswrr","peers":[{"id":"b","address":"10.0.0.12:80","weight":2,"baseline":1,"state":"up"},'
     .. '{"id":"a","address":"[fd00::13]:8080","weight":1,"baseline":1,"state":"drain"}]}'
 
@@ -207,7 +208,8 @@ end)
 
 
 describe("a table that is decoded in slices", function()
-    local HEAD = '{"v":1,"upstream":"web","term":3,"generation":118,"issued_at_ms":1790000000000,"law":"steelyard",'
+    local HEAD = '{"v":1,"upstream":"web","term":3,"generation":118,"issued_at_ms":1790000000000,'
+        .. '"reporters":[],"law":"steelyard",'
         .. '"picker":"vnswrr","peers":['
 
     local function row(i, weight)

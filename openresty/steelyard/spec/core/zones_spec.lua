@@ -10,7 +10,7 @@ local STAY, SPILL = "[[1000,1,1],[1,1000,1],[1000,1000,1000]]", "[[1000,500,1],[
 
 
 local function decoded(factors, previous, picker)
-    return assert(weight_table.decode('{"v":1,"upstream":"web","term":1,"generation":1,"issued_at_ms":1,'
+    return assert(weight_table.decode('{"v":1,"upstream":"web","term":1,"generation":1,"issued_at_ms":1,"reporters":[],'
         .. '"law":"steelyard","picker":"' .. (picker or "vnswrr2") .. '","zones":["x","y"],"zone_factors":' .. factors
         .. ',"peers":[' .. ROWS .. "]}", { previous = previous }))
 end
@@ -54,6 +54,7 @@ describe("a table with zones", function()
 
     it("may have zones of any name", function()
         local taken = assert(weight_table.decode('{"v":1,"upstream":"web","term":1,"generation":1,"issued_at_ms":1,'
+            .. '"reporters":[],'
             .. '"law":"steelyard","picker":"vnswrr2","zones":["factors","text"],"zone_factors":' .. STAY
             .. ',"peers":[' .. ROWS .. "]}"))
         assert.same({ factors = 1000, text = 1, [""] = 1 }, taken.zones.factors.factors)

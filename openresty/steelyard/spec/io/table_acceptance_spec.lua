@@ -4,6 +4,7 @@ local table_store = require "steelyard.io.table_store"
 
 local OPTIONS = { keys = { tables = {} } }
 local TABLE = [[{"v": 1, "upstream": "web", "term": 3, "generation": 118, "issued_at_ms": 1790000000000,
+    "reporters": [],
     "law": "steelyard", "picker": "vnswrr", "peers": []}]]
 
 

@@ -12,7 +12,7 @@ local json = require "steelyard.core.json"
 local orca_binary = require "steelyard.core.orca_binary"
 local wire = require "steelyard.core.wire"
 
--- The bounds of the traffic report (protocol/steelyard_protocol/traffic_report.py), which earlier controllers have too.
+-- The bounds of the traffic report (protocol/steelyard_protocol/traffic_report.py).
 local MAX_UTILIZATION, MAX_METRIC, MAX_NAMED = 64, 1e15, 8
 
 -- nginx's own buffer for a response's header is as large.

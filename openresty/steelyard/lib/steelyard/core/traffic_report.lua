@@ -1,12 +1,10 @@
 --- The traffic report: what this load balancer saw of each peer in one interval.
 --
--- The consumer is protocol/steelyard_protocol/traffic_report.py, where its versions
--- are described; both ends are tested on docs/contract/traffic.json. Pure.
+-- The consumer is protocol/steelyard_protocol/traffic_report.py; both ends are
+-- tested on docs/contract/traffic.json. Pure.
 
 local json = require "steelyard.core.json"
 local wire = require "steelyard.core.wire"
-
-local LATEST = 2
 
 local _M = {}
 
@@ -87,7 +85,7 @@ local DISPENSABLE = {
     without_idle,
 }
 
--- The figures of version 2, each a list in the order of the ids.
+-- The figures: each is a list in the order of the ids.
 local COLUMNS = { "completed", "failed", "in_flight", "latency_ms", "latency_p50_ms", "cost" }
 local OPTIONAL = { latency_p50_ms = true, cost = true }
 
@@ -139,7 +137,7 @@ local function is_known(figures, name)
 end
 
 
-local function in_columns(report, breathe)
+local function columns(report, breathe)
     local ids, figures = report.ids, report.figures
     local members = { ',"ids":' .. list(#ids, function(i) return ids[i] end, breathe) }
     for _, name in ipairs(COLUMNS) do
@@ -155,21 +153,14 @@ local function in_columns(report, breathe)
 end
 
 
-local function in_rows(report, breathe)
-    return ',"peers":' .. object(report.ids, function(i) return report.figures[i] end, breathe)
-end
-
-
 local function encode(report, breathe)
-    local version = math.min(report.read_version or 1, LATEST)
     local head = assert(json.encode({
-        v = version,
+        v = 1,
         upstream = report.upstream, lb = report.lb, boot = report.boot, seq = report.seq,
         sent_at_ms = report.sent_at_ms, interval_s = report.interval_s, zone = report.zone,
         rung = report.rung, order = report.order,
     }))
-    local rows = version == 1 and in_rows(report, breathe) or in_columns(report, breathe)
-    return string.sub(head, 1, -2) .. rows .. "}"
+    return string.sub(head, 1, -2) .. columns(report, breathe) .. "}"
 end
 
 
@@ -177,8 +168,7 @@ end
 -- be read leaves out what a controller can do without.
 -- @param report  upstream, lb, boot, seq, interval_s, zone or nil; ids of the servers, and the figures of each;
 --   rung (core/ladder); order: { term, generation } of the table that is served, or nil; sent_at_ms:
---   this machine's clock since 1970, by which the controller recognises a replayed report;
---   read_version: the latest that the controller reads, nil where it does not tell and reads 1
+--   this machine's clock since 1970, by which the controller recognises a replayed report
 -- @param breathe called between pieces of work; may yield
 function _M.encode(report, breathe)
     local text = encode(report, breathe)

@@ -140,11 +140,8 @@ local function hash_key_of(document)
 end
 
 
---- Whether each load balancer's reports are read, by name; nil: the controller is of before it told.
+--- The load balancers whose reports the controller reads: a set of their names.
 local function reporters_of(document, text)
-    if document.reporters == nil then
-        return nil
-    end
     local reporters, names = wire.array(document, "reporters", text), {}
     for i = 1, #reporters do
         names[wire.name(reporters, i)] = true
@@ -173,9 +170,6 @@ local function decoder(text, previous, breathe)
         -- Where the table has none, nginx.conf's stand.
         check = check_settings.of_table(document), hash_key = key, hash_variable = variable,
         max_conns = max_conns_of(document),
-        -- The latest version of a traffic report that its controller reads; nil: it does not tell.
-        report_version = document.report_version ~= nil
-                         and wire.integer(document, "report_version", 1, wire.MAX_INTEGER) or nil,
         reporters = reporters_of(document, text),
         zones = zones.of_table(document, text, previous.zones), -- nil: load balancers of every zone do the same
         -- Of all that its head has not; nil: it has no head.

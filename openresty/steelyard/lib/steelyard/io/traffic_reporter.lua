@@ -132,7 +132,6 @@ local function report_of(name, worker, measured, now, breathe)
         sent_at_ms = math.floor(now * 1000),
         interval_s = math.max(0.001, math.min(3600, math.floor((ended - last) * 1000 + 0.5) / 1000)),
         rung = live.rung, order = order_of(live), zone = options.zone,
-        read_version = live.known and live.known.report_version,
     }
     report.ids, report.figures = figures_of(name, live, worker, measured, breathe)
     return report
@@ -140,7 +139,6 @@ end
 
 
 --- Announce this load balancer for the upstreams whose tables do not name it: the controller then reads its reports.
--- A controller of an earlier version names nobody.
 local function announce(worker)
     local options, unread, lines = worker.options, {}, {}
     for _, name in ipairs(options.names) do

@@ -128,7 +128,7 @@ local function upstream_of(live, breathe)
         source = or_null(store:source(live.name)), age_s = arrived_at and clock.monotonic() - arrived_at or null,
         last_fetch = outcome or "none yet",
         refused = refused, last_refused = or_null(last_refusal),
-        -- Whether the controller reads this load balancer's reports; null: it is of before it told.
+        -- Whether the controller reads this load balancer's reports; null before the first table.
         reports_read = reports_read(live.known),
         -- Subrequests that a server was chosen for, and those of them whose outcome nginx told (`log_subrequest`).
         subrequests = worker.dict:get("subrequests/" .. live.name) or 0,
