@@ -23,7 +23,9 @@ describe("long sessions", function()
     end
 
     local function begin(key, peer, client, upstream)
-        open[key] = { n = 1, peer, started = 0, client = client and { client, OWN }, upstream = upstream or "web" }
+        open[key] = {
+            tries = { n = 1, peer }, started = 0, client = client and { client, OWN }, upstream = upstream or "web",
+        }
     end
 
     local function due(now)
@@ -167,7 +169,7 @@ describe("long sessions", function()
         due(0)
         open[1].started = 80
         assert.same({}, due(95))
-        open[1].n, open[1][2] = 2, server("b")
+        open[1].tries.n, open[1].tries[2] = 2, server("b")
         assert.same({}, due(186))
         assert.same(AT_CLIENT, due(286))
     end)

@@ -3,11 +3,28 @@ local peer_stats = require "steelyard.core.peer_stats"
 
 local A, B = { id = "a", address = "a:80", cell = 0 }, { id = "b", address = "b:80", cell = 1 }
 
--- What phase/ notes of a request.
-local NOTED = {
-    "upstream", "ended_as", "reserved", "reserved_of", "reserved_at", "waited", "full", "stuck_after", "explained",
-    "weight", "cost", "priced_for", "queue", "no_retry", "spare_try",
+-- What phase/ notes about a request: fields of its entry, and of the groups in it.
+local NOTED = { "upstream", "explained", "client", "event_ms", "context" }
+local NOTED_IN_GROUPS = {
+    reservation = { "peer", "upstream", "changes", "waited" },
+    price = { "upstream", "weight", "cost" },
+    place = { "class", "turn" },
+    retry = { "is_spare", "over_budget" },
+    failure = { "why", "status", "is_full" },
+    tries = { "stuck_after" },
 }
+
+
+local function note_everything(entry)
+    for _, field in ipairs(NOTED) do
+        entry[field] = true
+    end
+    for group, fields in pairs(NOTED_IN_GROUPS) do
+        for _, field in ipairs(fields) do
+            entry[group][field] = true
+        end
+    end
+end
 
 
 local function new_stats()
@@ -42,7 +59,7 @@ describe("the open requests", function()
         book:picked(entry, A)
         book:picked(entry, B)
         assert.same({ ["b:80"] = 1 }, select(2, taken(book)))
-        assert.same({ "a", "b" }, { entry[1].id, entry[2].id })
+        assert.same({ "a", "b" }, { entry.tries[1].id, entry.tries[2].id })
     end)
 
     it("lets go of the server when no other is found", function()
@@ -74,7 +91,7 @@ describe("the open requests", function()
         local stats = new_stats()
         local by_cost, book = stats:by_cost(), open_requests.new(stats)
         local entry = book:entry(1, 0)
-        entry.weight, entry.cost, entry.priced_for = 3, 90, {}
+        entry.price.upstream, entry.price.weight, entry.price.cost = {}, 3, 90
         book:picked(entry, A)
         book:picked(book:entry(2, 0), A) -- of an upstream that tells no costs
         assert.same({ 4, 2 }, { by_cost:in_flight(0), stats:in_flight(0) })
@@ -86,7 +103,7 @@ describe("the open requests", function()
         assert.same({ 1, 0 }, { by_cost:in_flight(0), by_cost:in_flight(1) })
         local counted = taken(book)
         assert.same({ 0, 90 }, { counted["a:80"][6], counted["b:80"][6] })
-        assert.is_nil(book:entry(3, 0).weight)
+        assert.is_nil(book:entry(3, 0).price.weight)
     end)
 
     it("closes and counts those that are watched and whose witness is gone", function()
@@ -137,7 +154,7 @@ describe("the open requests", function()
         book:picked(book:entry(1, 5), A)
         book:picked(book:entry(1, 6), B)
         assert.same({ ["b:80"] = 1 }, select(2, taken(book)))
-        assert.equal(1, book:entry(1, 6).n)
+        assert.equal(1, book:entry(1, 6).tries.n)
     end)
 
     it("uses a closed request's entry again, empty", function()
@@ -150,7 +167,24 @@ describe("the open requests", function()
         local again = book:entry(2, 0)
         assert.equal(entry, again)
         again.ended = nil
-        assert.same({ n = 0, from = 1, started = 0 }, again)
+        assert.same({
+            started = 0, tries = { n = 0, from = 1 },
+            reservation = {}, price = {}, place = {}, retry = {}, failure = {},
+        }, again)
+    end)
+
+    it("forgets all that its phases noted, but for what each first try notes anew", function()
+        local book = open_requests.new(new_stats())
+        local entry = book:entry(1, 0)
+        note_everything(entry)
+        book:close(1)
+        assert.equal(entry, book:entry(2, 0))
+        entry.ended = nil
+        assert.same({
+            started = 0, tries = { n = 0, from = 1 }, retry = { is_spare = true, over_budget = true },
+            reservation = { changes = true }, place = { class = true, turn = true },
+            price = {}, failure = {},
+        }, entry)
     end)
 
     it("begins and ends a request in tables that are there, whatever its phases note", function()
@@ -170,10 +204,9 @@ describe("the open requests", function()
             step("none", entry, "of no use")
             step("picked", entry, B)
             local before = collectgarbage("count")
-            for _, field in ipairs(NOTED) do
-                entry[field], entry[3] = true, A
-                entry[field], entry[3] = nil, nil
-            end
+            note_everything(entry)
+            entry.tries[3] = A
+            entry.tries[3] = nil
             growth[#growth + 1] = collectgarbage("count") - before
             step("tried", A, "completed", 3, started)
             step("close", 1)
@@ -197,15 +230,15 @@ describe("the open requests", function()
         local entry = book:entry(2, 0)
         book:picked(entry, A)
         book:picked(entry, B)
-        assert.same({ 1, 0 }, entry.in_flight)
+        assert.same({ 1, 0 }, entry.tries.in_flight)
         for _ = 1, 2 do
-            book:tried(A, "completed", 40, 1e9, entry.in_flight[1])
-            book:tried(B, "failed", 40, 1e9, entry.in_flight[2])
-            book:tried(B, "completed", nil, 1e9, entry.in_flight[2])
+            book:tried(A, "completed", 40, 1e9, entry.tries.in_flight[1])
+            book:tried(B, "failed", 40, 1e9, entry.tries.in_flight[2])
+            book:tried(B, "completed", nil, 1e9, entry.tries.in_flight[2])
         end
         assert.same({ 40, 0 }, { stats:latency_at(0, 1, 1e9), stats:latency_at(1, 0, 1e9) })
         book:close(2)
-        assert.same({}, book:entry(3, 0).in_flight)
+        assert.same({}, book:entry(3, 0).tries.in_flight)
     end)
 
     it("counts an aborted try as neither completed nor failed", function()

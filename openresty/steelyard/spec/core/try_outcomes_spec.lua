@@ -2,18 +2,18 @@ local json = require "steelyard.core.json"
 local problem = require "steelyard.core.problem"
 local try_outcomes = require "steelyard.core.try_outcomes"
 
-local function entry(...)
-    local list = { n = select("#", ...), upstream = "web" }
-    for i = 1, list.n do
+local function tries_at(...)
+    local tries = { n = select("#", ...) }
+    for i = 1, tries.n do
         local address = select(i, ...)
-        list[i] = { id = "id-" .. address, address = address }
+        tries[i] = { id = "id-" .. address, address = address }
     end
-    return list
+    return tries
 end
 
 
-local function outcomes_of(list, addresses, statuses, connect_times, header_times, bytes_sent)
-    return try_outcomes.outcomes(list, {
+local function outcomes_of(tries, addresses, statuses, connect_times, header_times, bytes_sent)
+    return try_outcomes.outcomes(tries, {
         addresses = addresses, statuses = statuses, connect_times = connect_times, header_times = header_times,
         bytes_sent = bytes_sent,
     })
@@ -48,15 +48,16 @@ describe("nginx's lists of tries", function()
     it("have a try without an address, or again that of the one before, where there was no server for it", function()
         assert.same({ "", "b:80" }, try_outcomes.split(" : b:80"))
         local statuses, times = "502 : 200", "- : 0.001"
-        assert.equal(200, outcomes_of(entry("b:80"), " : b:80", statuses, times, times)[1].status)
-        local twice = entry("b:80", "b:80")
+        assert.equal(200, outcomes_of(tries_at("b:80"), " : b:80", statuses, times, times)[1].status)
+        local twice = tries_at("b:80", "b:80")
         twice.stuck_after = { true }
         statuses, times = "503, 502 : 200", "0.001, - : 0.001"
         assert.equal(200, outcomes_of(twice, "b:80, b:80 : b:80", statuses, times, times)[2].status)
     end)
 
     it("give a retried request one failure and one completion", function()
-        local outcomes = outcomes_of(entry("a:80", "b:80"), "a:80, b:80", "502, 200", "-, 0.001", "-, 0.012", "0, 61")
+        local outcomes = outcomes_of(tries_at("a:80", "b:80"), "a:80, b:80", "502, 200", "-, 0.001", "-, 0.012",
+                                     "0, 61")
         assert.same({ status = 502, verdict = "failed", connected = false, sent = false, answered = false },
                     outcomes[1])
         assert.same({ status = 200, verdict = "completed", latency_ms = 12, connected = true, sent = true,
@@ -64,31 +65,31 @@ describe("nginx's lists of tries", function()
     end)
 
     it("that do not say what was sent mean that something was", function()
-        assert.is_true(outcomes_of(entry("a:80"), "a:80", "502", "-", "-")[1].sent)
+        assert.is_true(outcomes_of(tries_at("a:80"), "a:80", "502", "-", "-")[1].sent)
     end)
 
     it("tell nginx's own 502 from one that a server sent", function()
-        local outcomes = outcomes_of(entry("a:80", "b:80"), "a:80, b:80", "502, 502", "0.0, 0.0", "-, 0.1")
+        local outcomes = outcomes_of(tries_at("a:80", "b:80"), "a:80, b:80", "502, 502", "0.0, 0.0", "-, 0.1")
         assert.same({ false, true }, { outcomes[1].answered, outcomes[2].answered })
     end)
 
     it("may hold tries of another upstream before and between ours", function()
-        local outcomes = outcomes_of(entry("a:80", "b:80"), "x:1, a:80 : y:1 : b:80", "502, 503 : 504 : 204",
+        local outcomes = outcomes_of(tries_at("a:80", "b:80"), "x:1, a:80 : y:1 : b:80", "502, 503 : 504 : 204",
                                         "1, 2 : 3 : 4", "1, 2 : 3 : 4")
         assert.same({ 503, 204 }, { outcomes[1].status, outcomes[2].status })
         assert.same({ 2000, 4000 }, { outcomes[1].latency_ms, outcomes[2].latency_ms })
     end)
 
     it("without a status mean that the client went away", function()
-        assert.equal("aborted", outcomes_of(entry("a:80"), "a:80", "-", "0.001")[1].verdict)
+        assert.equal("aborted", outcomes_of(tries_at("a:80"), "a:80", "-", "0.001")[1].verdict)
     end)
 
     it("that end before our tries do are no error", function()
-        assert.equal("aborted", outcomes_of(entry("a:80"), nil, nil, nil)[1].verdict)
+        assert.equal("aborted", outcomes_of(tries_at("a:80"), nil, nil, nil)[1].verdict)
     end)
 
     it("give no latency where no header came, nor of an upgrade", function()
-        local outcomes = outcomes_of(entry("a:80", "b:80", "c:80"), "a:80, b:80, c:80", "502, 101, 200",
+        local outcomes = outcomes_of(tries_at("a:80", "b:80", "c:80"), "a:80, b:80, c:80", "502, 101, 200",
                                      "0.0, 0.0, 0.0", "-, 0.003, 0.004")
         assert.same({ nil, nil, 4 }, { outcomes[1].latency_ms, outcomes[2].latency_ms, outcomes[3].latency_ms })
     end)
@@ -102,13 +103,16 @@ end)
 
 describe("the problem document", function()
     it("says which servers were tried and what happened, by id", function()
-        local list = entry("a:80", "b:80")
-        local detail = problem.of_request(list, outcomes_of(list, "a:80, b:80", "502, 504", "-, 0.1"))
+        local tries = tries_at("a:80", "b:80")
+        local detail = problem.of_request({ tries = tries, upstream = "web", failure = {} },
+                                          outcomes_of(tries, "a:80, b:80", "502, 504", "-, 0.1"))
         assert.equal("upstream web: id-a:80 could not be connected to; id-b:80 did not answer in time", detail)
     end)
 
     it("says why no server was tried", function()
-        local detail, extra = problem.of_request({ n = 0, upstream = "web", why = "no weight table yet" }, {})
+        local detail, extra = problem.of_request({
+            tries = { n = 0 }, upstream = "web", failure = { why = "no weight table yet" },
+        }, {})
         assert.equal("upstream web: no weight table yet", detail)
         assert.equal('{"a":[]}', json.encode({ a = extra.tries }))
     end)

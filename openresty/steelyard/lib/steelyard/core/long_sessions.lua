@@ -108,7 +108,7 @@ end
 function _M:due(open, upstreams, now)
     local sessions, standings, servers, targets = self.sessions, {}, {}, {}
     for key, entry in pairs(open) do
-        local peer, session, name = entry[entry.n], sessions[key], entry.upstream
+        local peer, session, name = entry.tries[entry.tries.n], sessions[key], entry.upstream
         if peer then
             if not session or session.started ~= entry.started or session.peer ~= peer then
                 session = {

@@ -17,6 +17,7 @@
 local ffi = require "ffi"
 local latency_histogram = require "steelyard.core.latency_histogram"
 local no_pause = require("resty.vnswrr").no_pause
+local request_entry = require "steelyard.core.request_entry"
 
 -- Drains (a quarter second apart) without a request after which an address is forgotten.
 local FORGET_AFTER = 40
@@ -80,7 +81,7 @@ end
 
 --- Let go of the server of the running try: it has nothing more to do for the request.
 function _M:release(entry)
-    local cell = entry.held
+    local cell = entry.held_cell
     if cell then
         local at = cell * LINE + IN_FLIGHT
         self.counts[at] = self.counts[at] - 1
@@ -89,50 +90,26 @@ function _M:release(entry)
             self.stats:weigh(cell, -entry.held_extra)
             entry.held_extra = nil
         end
-        entry.held = nil
+        entry.held_cell = nil
     end
 end
 
 
-local release = _M.release
+local release, clear = _M.release, request_entry.clear
 
 
---- Make an entry with a place for each field, and for three tries: LuaJIT makes one even to assign nil, and where none
--- is left builds the table anew, without those that are nil. That was done for every request.
 local function new_entry()
-    local entry = {
-        0, 0, 0, n = 0, from = 0, started = 0, why = 0, ended_as = 0, upstream = 0, reserved = 0, reserved_of = 0,
-        reserved_at = 0, waited = 0, full = 0, stuck_after = 0, explained = 0, weight = 0, cost = 0, priced_for = 0,
-        watched = 0, held = 0, held_extra = 0, in_flight = 0, queue = 0, class = 0, turn = 0, no_retry = 0,
-        spare_try = 0, client = 0, context = 0, ended = 0, event_ms = 0,
-    }
-    for field in pairs(entry) do
-        entry[field] = nil
-    end
-    entry.n, entry.from, entry.started, entry.ended = 0, 1, 0, ffi.new("long[1]", 1)
+    local entry = request_entry.new()
+    entry.ended = ffi.new("long[1]", 1)
     return entry
 end
 
 
---- The entry of an open request: its tries [1..n], what was `in_flight` at its server when
--- each came (nil where the peer stats keep no levels), the first of the running pass `from`, the
--- peer `reserved` for the next pass and whether the request `waited` for it, `why` there was no peer, the
--- status that it `ended_as` and whether that was because all were `full`, the `queue` that it stands in, whose
--- leave(entry) takes it out, where its upstream explains its picks why they were so (`explained`); and where that tells
--- costs its `weight` and its `cost` (core/request_cost), and the upstream that it was `priced_for`; where sessions
--- are closed its `client` (core/long_sessions); of a stream that has begun how long after its header the first event
--- came (`event_ms`, 0 before). `ended` is not 0 once it has (watch_end), and
--- `context` is the ngx.ctx of an internal location that it was sent on from. Opens one if need be.
--- @param started any value that two requests of one key do not share
--- @return the entry, and whether it was opened
-function _M:entry(key, started)
-    local entry = self:find(key, started)
-    if entry then
-        return entry, false
-    end
+--- Open a request that find() does not find; return its entry.
+function _M:begin(key, started)
     local spare = self.spare
     local last = #spare
-    entry = spare[last]
+    local entry = spare[last]
     if entry then
         spare[last] = nil
     else
@@ -140,7 +117,19 @@ function _M:entry(key, started)
     end
     entry.started = started
     self.open[key] = entry
-    return entry, true
+    return entry
+end
+
+
+--- The entry of an open request (core/request_entry); opens one if need be.
+-- @param started any value that two requests with the same key do not share
+-- @return the entry, and whether it was opened
+function _M:entry(key, started)
+    local entry = self:find(key, started)
+    if entry then
+        return entry, false
+    end
+    return self:begin(key, started), true
 end
 
 
@@ -173,39 +162,46 @@ end
 
 --- Note that a try goes to `peer`, and hold nothing in flight.
 function _M:sent(entry, peer)
-    local n, counts, row = entry.n + 1, self.counts, row_of(self, peer.cell, peer.address)
-    entry.n, entry[n] = n, peer
+    local tries, counts, row = entry.tries, self.counts, row_of(self, peer.cell, peer.address)
+    local n = tries.n + 1
+    tries.n, tries[n] = n, peer
     if row then
         counts[row + PICKS] = counts[row + PICKS] + 1
     end
 end
 
 
+local sent = _M.sent
+
+
 --- Note that the request now goes to `peer`; the try before it is over.
 function _M:picked(entry, peer)
-    release(self, entry)
-    self:sent(entry, peer)
+    if entry.held_cell then
+        release(self, entry)
+    end
+    sent(self, entry, peer)
     local cell, counts, stats = peer.cell, self.counts, self.stats
     local at = cell * LINE + IN_FLIGHT
     counts[at] = counts[at] + 1
-    local weight = entry.weight
+    local weight = entry.price.weight
     if stats.by_level then
-        entry.in_flight = entry.in_flight or {}
-        entry.in_flight[entry.n] = (weight and stats.priced or stats):in_flight(cell)
+        local tries = entry.tries
+        tries.in_flight = tries.in_flight or {}
+        tries.in_flight[tries.n] = (weight and stats.priced or stats):in_flight(cell)
     end
     stats:raise(cell)
     if weight then
         entry.held_extra = weight - 1
         stats:weigh(cell, entry.held_extra)
     end
-    entry.held = cell
+    entry.held_cell = cell
 end
 
 
 --- Note that no peer was found; the try before it is over.
 function _M:none(entry, why)
     release(self, entry)
-    entry.why = why
+    entry.failure.why = why
 end
 
 
@@ -254,20 +250,12 @@ function _M:close(key)
     end
     self.open[key] = nil
     release(self, entry)
-    if entry.queue then
-        entry.queue:leave(entry)
+    local queue = entry.place.queue
+    if queue then
+        queue:leave(entry)
     end
-    for i = 1, entry.n do
-        entry[i] = nil
-        if entry.in_flight then
-            entry.in_flight[i] = nil
-        end
-    end
-    entry.n, entry.from, entry.why, entry.ended_as, entry.upstream = 0, 1, nil, nil, nil
-    entry.reserved, entry.reserved_of, entry.waited = nil, nil, nil
-    entry.full, entry.stuck_after, entry.explained, entry.event_ms = nil, nil, nil, nil
-    entry.weight, entry.cost, entry.priced_for, entry.client, entry.context = nil, nil, nil, nil, nil
-    entry.watched, self.witnesses[entry] = nil, nil
+    clear(entry)
+    self.witnesses[entry] = nil
     self.spare[#self.spare + 1] = entry
 end
 

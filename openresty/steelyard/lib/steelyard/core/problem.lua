@@ -36,13 +36,14 @@ function _M.of_request(entry, outcomes, asked)
         return asked and "the server gave no valid answer" or "no server was asked: nginx itself answers this", nil
     end
     local reasons, rows = {}, {}
-    for i = 1, entry.n do
+    local tries, why = entry.tries, entry.failure.why
+    for i = 1, tries.n do
         local words = try_outcomes.words(outcomes[i])
-        reasons[i] = entry[i].id .. " " .. words
-        rows[i] = { peer = entry[i].id, status = outcomes[i].status or json.null, what = words }
+        reasons[i] = tries[i].id .. " " .. words
+        rows[i] = { peer = tries[i].id, status = outcomes[i].status or json.null, what = words }
     end
-    if entry.why and not (entry.why == "every server was tried" and entry.n > 0) then
-        reasons[#reasons + 1] = entry.why
+    if why and not (why == "every server was tried" and tries.n > 0) then
+        reasons[#reasons + 1] = why
     end
     local detail = "upstream " .. entry.upstream .. ": " .. table.concat(reasons, "; ")
     return detail, { upstream = entry.upstream, tries = json.array(rows) }

@@ -73,16 +73,16 @@ end
 
 
 --- Find each of our tries in the lists.
--- @param entry [1..n] peers, in the order of the tries; stuck_after[i]: for the next one there was no server
+-- @param tries the request's (core/request_entry): its peers in order, and after which of them no server was found
 -- @param lists addresses, statuses, connect_times, header_times, bytes_sent
 -- @return [1..n] of { status, verdict, latency_ms, connected, sent, answered }
-function _M.outcomes(entry, lists)
+function _M.outcomes(tries, lists)
     local addresses, statuses = _M.split(lists.addresses), _M.split(lists.statuses)
     local connect_times, header_times = _M.split(lists.connect_times), _M.split(lists.header_times)
     local bytes_sent = _M.split(lists.bytes_sent)
-    local outcomes, at, stuck_after = {}, 1, entry.stuck_after or {}
-    for i = 1, entry.n do
-        while addresses[at] and addresses[at] ~= entry[i].address do
+    local outcomes, at, stuck_after = {}, 1, tries.stuck_after or {}
+    for i = 1, tries.n do
+        while addresses[at] and addresses[at] ~= tries[i].address do
             at = at + 1
         end
         local status = tonumber(statuses[at])

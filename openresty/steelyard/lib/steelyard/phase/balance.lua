@@ -9,6 +9,7 @@
 local balancer = require "ngx.balancer"
 local platform = require "steelyard.io.platform"
 local request = require "steelyard.phase.request"
+local request_entry = require "steelyard.core.request_entry"
 local retries = require "steelyard.core.retries"
 local worker = require "steelyard.phase.worker"
 
@@ -18,7 +19,7 @@ local set_more_tries, keep_alive = balancer.set_more_tries, platform.keep_alive
 local set_timeouts = balancer.set_timeouts
 local recreate_request, set_header, get_method = balancer.recreate_request, ngx.req.set_header, ngx.req.get_method
 local is_internal = ngx.req.is_internal
-local request_entry, choose, weigh = request.entry, request.choose, request.weigh
+local reserve, entry_of_request, choose, weigh = request_entry.reserve, request.entry, request.choose, request.weigh
 
 -- NGX_BUSY, for which ngx_lua has no name: nginx answers 502, "no live upstreams".
 local NO_LIVE_UPSTREAMS = -3
@@ -36,10 +37,11 @@ local function end_as(status, entry, counted, why)
         worker.requests:none(entry, why)
     end
     if get_last_failure() ~= nil then
-        entry.stuck_after = entry.stuck_after or {}
-        entry.stuck_after[entry.n] = true
+        local tries = entry.tries
+        tries.stuck_after = tries.stuck_after or {}
+        tries.stuck_after[tries.n] = true
     end
-    entry.ended_as = status
+    entry.failure.status = status
     return ngx.exit(status and platform.any_status and status or NO_LIVE_UPSTREAMS)
 end
 
@@ -48,7 +50,7 @@ local function give_up(entry, counted, why, status)
     ngx.log(ngx.ERR, "steelyard: upstream ", entry.upstream, ": ", why)
     if status then
         worker.dict:incr("full/" .. entry.upstream, 1, 0)
-        entry.full = true -- another location may have it wait (limit.after_full)
+        entry.failure.is_full = true -- another location may have it wait (limit.after_full)
     end
     return end_as(status, entry, counted, why)
 end
@@ -88,11 +90,12 @@ end
 -- meanwhile (reading a long request body takes its time); or limit(), this instant.
 -- It is of the upstream that it was chosen for: an error_page may lead to another one.
 local function first(entry, live)
-    local peer = entry.reserved
+    local reservation = entry.reservation
+    local peer = reservation.peer
     if peer then
-        entry.reserved = nil
-        if entry.reserved_of == live and entry.reserved_at == live.changes
-           and (entry.waited or live:has_room(peer)) then
+        reservation.peer = nil
+        if reservation.upstream == live and reservation.changes == live.changes
+           and (reservation.waited or live:has_room(peer)) then
             return peer
         end
     end
@@ -103,24 +106,24 @@ end
 --- Ask nginx for as many tries as the request may have beyond the first, and remember which they are. None while
 -- the budget is spent: the request then ends as its first try does, with the server's own answer if it has one.
 local function ask_for_tries(live, entry, peer)
-    local tries
-    tries, entry.spare_try = retries.given(live:tries_after(peer), live.settings.retries, platform.spare_try)
-    local budget = live.retry_budget
-    entry.no_retry = false
+    local more_tries, is_spare = retries.given(live:tries_after(peer), live.settings.retries, platform.spare_try)
+    local budget, over_budget = live.retry_budget, false
     if budget then
         budget:count()
-        entry.no_retry = tries > 0 and budget.spent and budget:is_spent()
+        over_budget = more_tries > 0 and budget.spent and budget:is_spent()
     end
-    if tries > 0 and not entry.no_retry then
-        set_more_tries(tries)
+    if more_tries > 0 and not over_budget then
+        set_more_tries(more_tries)
     end
+    local retry = entry.retry
+    retry.is_spare, retry.over_budget = is_spare, over_budget
 end
 
 
 --- The status to answer with when the request may not be tried again, and what to say of it; nil when it may.
 local function refusal(live, entry)
-    local last, method, budget = request.outcomes(entry)[entry.n], get_method(), live.retry_budget
-    local status = entry.spare_try and retries.refusal(last)
+    local last, method, budget = request.outcomes(entry)[entry.tries.n], get_method(), live.retry_budget
+    local status = entry.retry.is_spare and retries.refusal(last)
     if status then
         return status
     elseif not retries.may_be_sent_again(method, last, live.settings.idempotent_methods) then
@@ -188,10 +191,11 @@ end
 --- balancer_by_lua: choose a server of the upstream `name`.
 function _M.balance(name)
     local live = worker.upstreams[name]
-    local entry, counted = request_entry()
-    if not counted and entry.n > 0 and get_last_failure() == nil then
+    local entry, counted = entry_of_request()
+    if not counted and entry.tries.n > 0 and get_last_failure() == nil then
         entry = request.reopened_if_foreign(entry)
     end
+    local tries = entry.tries
     if worker.broken or not live then
         entry.upstream = shown(name)
         if worker.broken then
@@ -206,8 +210,8 @@ function _M.balance(name)
     end
 
     local peer
-    if entry.n == 0 or get_last_failure() == nil then
-        entry.from, entry.ended_as = entry.n + 1, nil -- an internal redirect may have brought it here again
+    if tries.n == 0 or get_last_failure() == nil then
+        tries.from, entry.failure.status = tries.n + 1, nil -- an internal redirect may have brought it here again
         peer = first(entry, live)
         if peer then
             -- A location to which the request is led after this one is internal, and nginx gives it another context.
@@ -219,10 +223,10 @@ function _M.balance(name)
         if status then
             return end_as(status, entry, counted, why)
         end
-        peer = live:another(entry, entry.from, request.hash_key(live))
+        peer = live:another(tries, tries.from, request.hash_key(live))
     end
     if not peer then
-        return give_up(entry, counted, live:why_none(entry, entry.from))
+        return give_up(entry, counted, live:why_none(tries, tries.from))
     end
 
     local settings = live.settings
@@ -242,13 +246,13 @@ function _M.balance(name)
     end
     if live.notes then
         local session = live.sticky and live.sticky:peer(ngx.var[live.sticky.variable])
-        local why = live:why(peer, session, entry.n >= entry.from)
+        local why = live:why(peer, session, tries.n >= tries.from)
         entry.explained = (entry.explained and entry.explained .. " | " or "") .. why
     end
     if live.costs then
         weigh(entry, live)
-    elseif entry.priced_for then -- by an upstream that an error_page has led away from
-        entry.weight, entry.cost, entry.priced_for = nil, nil, nil
+    elseif entry.price.upstream then -- by an upstream that an error_page has led away from
+        request_entry.forget_price(entry)
     end
     if settings.closes_sessions then
         entry.client = entry.client or request.client()
@@ -256,7 +260,7 @@ function _M.balance(name)
     if counted then
         worker.requests:picked(entry, peer)
     else
-        if entry.n == 0 then
+        if tries.n == 0 then
             worker.dict:incr("subrequests/" .. name, 1, 0)
         end
         worker.requests:sent(entry, peer)
@@ -276,8 +280,7 @@ function _M.shard(name)
     if not peer then
         return shards[1] -- where balance() says why
     end
-    local entry = request_entry()
-    entry.reserved, entry.reserved_of, entry.reserved_at = peer, live, live.changes
+    reserve(entry_of_request(), peer, live, false)
     return shards[peer.cell % #shards + 1]
 end
 

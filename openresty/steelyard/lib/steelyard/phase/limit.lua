@@ -12,6 +12,7 @@
 -- comes there, and what comes has its body.
 
 local request = require "steelyard.phase.request"
+local request_entry = require "steelyard.core.request_entry"
 local semaphore = require "ngx.semaphore"
 local worker = require "steelyard.phase.worker"
 
@@ -48,10 +49,11 @@ end
 --- Take a request in: behind the first, and those that are as urgent.
 function Queue:join(entry, class)
     local at = #self + 1
-    while at > 2 and self[at - 1].class > class do
+    while at > 2 and self[at - 1].place.class > class do
         at = at - 1
     end
-    entry.queue, entry.class, entry.turn = self, class, semaphore.new()
+    local place = entry.place
+    place.queue, place.class, place.turn = self, class, semaphore.new()
     table.insert(self, at, entry)
 end
 
@@ -63,10 +65,10 @@ function Queue:leave(entry)
     while self[at] ~= entry do
         at = at + 1
     end
-    entry.queue = nil
+    entry.place.queue = nil
     table.remove(self, at)
     if at == 1 and self[1] then
-        self[1].turn:post()
+        self[1].place.turn:post()
     end
 end
 
@@ -109,7 +111,7 @@ local function wait(live, entry)
     local until_s = ngx.now() + settings.timeout_s
     queue:join(entry, class)
     if queue[1] ~= entry then
-        wait_on(entry.turn, until_s, settings.timeout_s)
+        wait_on(entry.place.turn, until_s, settings.timeout_s)
     end
     local is_first = queue[1] == entry
     local peer = is_first and let_go(live, queue) or nil
@@ -142,16 +144,17 @@ local function wait_or_refuse(live)
     local name = live.name
     local peer = live.settings.queue and (counted and wait(live, entry) or not counted and wait_aside(live))
     if peer then
-        entry.reserved, entry.reserved_of, entry.reserved_at = peer, live, live.changes
         -- A body of HTTP/2 that has no length is not read yet: the server may be full again by then. (Of a version
         -- that ngx_lua has no number for, as HTTP/1.9, it says nil.)
-        entry.waited = (ngx.req.http_version() or 1.1) < 2 or ngx.var.content_length ~= nil
+        local waited = (ngx.req.http_version() or 1.1) < 2 or ngx.var.content_length ~= nil
+        request_entry.reserve(entry, peer, live, waited)
         return
     end
     local status = live.settings.full_status
-    entry.upstream, entry.ended_as, entry.why = name, status, (live:why_none(entry, entry.n + 1))
+    local failure, tries = entry.failure, entry.tries
+    entry.upstream, failure.status, failure.why = name, status, (live:why_none(tries, tries.n + 1))
     worker.dict:incr("full/" .. name, 1, 0)
-    ngx.log(ngx.ERR, "steelyard: upstream ", name, ": ", entry.why)
+    ngx.log(ngx.ERR, "steelyard: upstream ", name, ": ", failure.why)
     ngx.header["Retry-After"] = live.settings.retry_after_s
     return ngx.exit(status)
 end
@@ -178,10 +181,10 @@ function _M.after_full(name)
     local live, entry = worker.upstreams[name], request.open_entry()
     if not entry or not entry.upstream then
         return ngx.exit(503) -- balance() was not asked: limit_req, or something like it, says no
-    elseif not live or not entry.full or entry.upstream ~= name then
+    elseif not live or not entry.failure.is_full or entry.upstream ~= name then
         return ngx.exit(request.failed_as(entry))
     end
-    entry.full, entry.why, entry.ended_as = nil, nil, nil
+    request_entry.forget_failure(entry)
     return wait_or_refuse(live)
 end
 

@@ -5,6 +5,7 @@ local address = require "steelyard.core.address"
 local base = require "resty.core.base"
 local ffi = require "ffi"
 local request_cost = require "steelyard.core.request_cost"
+local request_entry = require "steelyard.core.request_entry"
 local try_outcomes = require "steelyard.core.try_outcomes"
 local worker = require "steelyard.phase.worker"
 
@@ -72,14 +73,15 @@ function _M.entry()
     if not ngx.is_subrequest then
         local entry = unended(key, started)
         if not entry then
-            entry = worker.requests:entry(key, started)
+            entry = worker.requests:begin(key, started)
             watch(entry)
         end
         return entry, true
     end
     local entry = of_subrequests[key]
     if not entry or entry.started ~= started then
-        entry = { n = 0, from = 1, started = started }
+        entry = request_entry.new()
+        entry.started = started
         of_subrequests[key] = entry
     end
     ngx.ctx.steelyard = entry
@@ -91,7 +93,7 @@ end
 -- nginx lists them of. Where it does not they are of a subrequest that ended without being logged, and began in the
 -- same millisecond and memory as this one: it is forgotten, and another opened.
 function _M.reopened_if_foreign(entry)
-    if #try_outcomes.split(ngx.var.upstream_addr) > entry.n then
+    if #try_outcomes.split(ngx.var.upstream_addr) > entry.tries.n then
         return entry
     end
     of_subrequests[key_of_request()] = nil
@@ -148,11 +150,12 @@ end
 --- Weigh a request of an upstream that tells costs, if it does before they are served. A retry weighs what the first
 -- try did.
 function _M.weigh(entry, live)
-    if entry.priced_for ~= live then
+    local price = entry.price
+    if price.upstream ~= live then
         local how = live.settings.cost
-        entry.priced_for, entry.weight, entry.cost = live, nil, nil
+        price.upstream, price.weight, price.cost = live, nil, nil
         if how then
-            entry.weight, entry.cost = weighed(live, how)
+            price.weight, price.cost = weighed(live, how)
         end
     end
 end
@@ -160,13 +163,14 @@ end
 
 --- What a request has cost that was completed; nil where nobody tells. To be asked once.
 function _M.cost(entry)
-    local live = entry.priced_for
+    local price = entry.price
+    local live = price.upstream
     if not live then
         return nil
     end
     local at_end = live.settings.cost_at_end
-    if entry.weight then
-        return at_end and request_cost.number(told(at_end)) or entry.cost
+    if price.weight then
+        return at_end and request_cost.number(told(at_end)) or price.cost
     end
     local _, cost = weighed(live, at_end)
     return cost
@@ -176,7 +180,7 @@ end
 --- The outcome of each try of an entry, in order.
 function _M.outcomes(entry)
     local var = ngx.var
-    return try_outcomes.outcomes(entry, {
+    return try_outcomes.outcomes(entry.tries, {
         addresses = var.upstream_addr, statuses = var.upstream_status,
         connect_times = var.upstream_connect_time, header_times = var.upstream_header_time,
         bytes_sent = var.upstream_bytes_sent,
@@ -187,8 +191,9 @@ end
 --- The status that a request has failed with. `error_page ... =` takes nginx's away; the last try still has its own.
 -- @param entry its entry, or nil
 function _M.failed_as(entry)
-    if entry and entry.ended_as then
-        return entry.ended_as
+    local status = entry and entry.failure.status
+    if status then
+        return status
     elseif ngx.status >= 400 then
         return ngx.status
     end

@@ -53,7 +53,7 @@ end
 -- sent all of its response, whether or not the client has got it yet.
 function _M.release()
     local entry = open_entry()
-    if not entry or not entry.held then
+    if not entry or not entry.held_cell then
         return
     end
     local done
@@ -63,9 +63,11 @@ function _M.release()
         done = is_stream()
     end
     if done then
-        worker.answered(entry.upstream, entry[entry.n]) -- a stream may be open for hours before its log phase
+        local tries = entry.tries
+        local peer = tries[tries.n]
+        worker.answered(entry.upstream, peer) -- a stream may be open for hours before its log phase
         worker.requests:release(entry)
-        limit.freed(entry.upstream, entry[entry.n])
+        limit.freed(entry.upstream, peer)
     end
 end
 
@@ -73,7 +75,7 @@ end
 --- Whether the answer is that of the last try's server: not where an error_page has something else answer, or a cache.
 local function is_of_last_try(entry)
     local is_same_location = not is_internal() or entry.context and entry.context == ngx.ctx
-    return entry.n > 0 and is_same_location and not FROM_CACHE[ngx.var.upstream_cache_status]
+    return entry.tries.n > 0 and is_same_location and not FROM_CACHE[ngx.var.upstream_cache_status]
 end
 
 
@@ -84,7 +86,8 @@ end
 function _M.header()
     local entry = open_entry()
     if entry and is_of_last_try(entry) then
-        ngx.header["X-Steelyard-Server"] = entry[entry.n].id
+        local tries = entry.tries
+        ngx.header["X-Steelyard-Server"] = tries[tries.n].id
     end
 end
 
@@ -98,8 +101,8 @@ function _M.sticky()
     if not sticky or ngx.status >= 500 or not is_of_last_try(entry) then
         return
     end
-    local var = ngx.var
-    local cookie = sticky:set_cookie(entry[entry.n], var[sticky.variable], var.scheme == "https")
+    local var, tries = ngx.var, entry.tries
+    local cookie = sticky:set_cookie(tries[tries.n], var[sticky.variable], var.scheme == "https")
     if cookie then
         add_header("Set-Cookie", cookie)
     end
@@ -113,7 +116,7 @@ function _M.failure()
     local status = request.failed_as(entry)
     local detail, extra = problem.of_request(entry, entry and outcomes_of(entry), ngx.var.upstream_status ~= nil)
     ngx.status = status
-    local live = entry and entry.full and worker.upstreams[entry.upstream]
+    local live = entry and entry.failure.is_full and worker.upstreams[entry.upstream]
     if live then -- balancer_by_lua could not say it
         ngx.header["Retry-After"] = live.settings.retry_after_s
     end
@@ -159,7 +162,7 @@ local function note_busy(var, entry, peer, live, at, header_at)
     local header_s = in_flight and live.picker.tell and tonumber(var.upstream_header_time)
     if header_s and peer.cell ~= peer_cells.NONE then
         header_at = header_at or at - math.max(0, tonumber(var.request_time) - header_s)
-        live.picker:tell(peer, in_flight + (entry.held and 0 or 1), header_at)
+        live.picker:tell(peer, in_flight + (entry.held_cell and 0 or 1), header_at)
     end
 end
 
@@ -170,8 +173,9 @@ function _M.begun()
     local entry, at = open_entry(), now()
     local live = entry and worker.upstreams[entry.upstream]
     if live and is_of_last_try(entry) then
+        local tries = entry.tries
         entry.event_ms = 0
-        note_busy(ngx.var, entry, entry[entry.n], live, at, at)
+        note_busy(ngx.var, entry, tries[tries.n], live, at, at)
     end
 end
 
@@ -211,26 +215,27 @@ end
 
 
 local function count(requests, entry)
-    local var, in_flight, live, at = ngx.var, entry.in_flight or NONE, worker.upstreams[entry.upstream], now()
+    local tries, var, live, at = entry.tries, ngx.var, worker.upstreams[entry.upstream], now()
+    local in_flight = tries.in_flight or NONE
     local failures = live and live.settings.failure_statuses or NONE
-    local status = entry.n == 1 and tonumber(var.upstream_status)
+    local status = tries.n == 1 and tonumber(var.upstream_status)
     if status and status < 500 then
         -- One try, one number: nothing else is in nginx's lists.
-        worker.answered(entry.upstream, entry[1])
+        worker.answered(entry.upstream, tries[1])
         local failed = failures[status] or is_cut(var, status)
         local verdict = failed and "failed" or grpc_verdict(var, live) or "completed"
         local latency_ms, event_ms = latency_of(status, var.upstream_header_time), entry.event_ms
         latency_ms = event_ms and latency_ms and latency_ms + event_ms or latency_ms
-        requests:tried(entry[1], verdict, latency_ms, at, in_flight[1],
+        requests:tried(tries[1], verdict, latency_ms, at, in_flight[1],
                        verdict == "completed" and cost_of(entry) or nil)
         if live and not event_ms then -- a stream's header was noted when it began
-            note_busy(var, entry, entry[1], live, at)
+            note_busy(var, entry, tries[1], live, at)
         end
         return
     end
     local addresses, outcomes = try_outcomes.split(var.upstream_addr), outcomes_of(entry)
-    if addresses[#addresses] == entry[entry.n].address then -- else another upstream had the last word
-        local last = outcomes[entry.n]
+    if addresses[#addresses] == tries[tries.n].address then -- else another upstream had the last word
+        local last = outcomes[tries.n]
         last.latency_ms = last.latency_ms and last.latency_ms + (entry.event_ms or 0)
         if live and not entry.event_ms then
             note_load(var, live, addresses[#addresses])
@@ -239,21 +244,21 @@ local function count(requests, entry)
             last.verdict = is_cut(var, last.status) and "failed" or grpc_verdict(var, live) or "completed"
         end
     end
-    for i = 1, entry.n do
+    for i = 1, tries.n do
         local outcome = outcomes[i]
         if failures[outcome.status] then
             outcome.verdict = "failed"
         end
-        requests:tried(entry[i], outcome.verdict, outcome.latency_ms, at, in_flight[i],
+        requests:tried(tries[i], outcome.verdict, outcome.latency_ms, at, in_flight[i],
                        outcome.verdict == "completed" and cost_of(entry) or nil)
         if outcome.answered then
-            worker.answered(entry.upstream, entry[i])
+            worker.answered(entry.upstream, tries[i])
         elseif outcome.verdict == "failed" then
-            worker.unanswered(entry.upstream, entry[i])
+            worker.unanswered(entry.upstream, tries[i])
         end
     end
-    local last = outcomes[entry.n]
-    if entry.no_retry and last.verdict == "failed" and not last.answered then
+    local last = outcomes[tries.n]
+    if entry.retry.over_budget and last.verdict == "failed" and not last.answered then
         worker.retry_refused(entry.upstream)
     end
 end
@@ -293,7 +298,7 @@ end
 -- upstreams chose its server. Return whether it was counted.
 local function count_subrequest(requests)
     local entry = ngx.is_subrequest and request.ended_subrequest()
-    if not entry or entry.n == 0 then
+    if not entry or entry.tries.n == 0 then
         return false
     end
     count(requests, entry)
@@ -306,8 +311,8 @@ end
 -- span. nginx knows them where nginx.conf sets them.
 local function explain(entry)
     local ok = pcall(function()
-        local var, last = ngx.var, entry[entry.n]
-        var.steelyard_server, var.steelyard_tries, var.steelyard_why = last.id, entry.n, entry.explained
+        local var, tries = ngx.var, entry.tries
+        var.steelyard_server, var.steelyard_tries, var.steelyard_why = tries[tries.n].id, tries.n, entry.explained
     end)
     if not ok then
         worker.log_seldom("explain_logged", ngx.ERR, entry.upstream, "explain = true needs three variables: write ",
@@ -326,13 +331,14 @@ function _M.log()
         end
         return
     end
-    if entry.n > 0 then
+    local tries = entry.tries
+    if tries.n > 0 then
         count(requests, entry)
     end
     if entry.explained then
         explain(entry)
     end
-    local name, peer = entry.upstream, entry[entry.n]
+    local name, peer = entry.upstream, tries[tries.n]
     requests:close(key)
     limit.freed(name, peer)
 end

@@ -72,7 +72,7 @@ end
 function _M.balance(name)
     local live, requests, key = worker.upstreams[name], worker.requests, request.key()
     local entry = requests:entry(key, start_time())
-    if entry.n > 0 and not balancer.get_last_failure() then
+    if entry.tries.n > 0 and not balancer.get_last_failure() then
         -- The tries of a connection that ended without being logged, and began in the same millisecond and memory.
         requests:abandon(key)
         entry = requests:entry(key, start_time())
@@ -82,14 +82,14 @@ function _M.balance(name)
         return give_up(entry, name, worker.broken or "it is not among `upstreams` in init_worker")
     end
     local peer
-    if entry.n == 0 then
+    if entry.tries.n == 0 then
         requests:watch(entry, ngx.ctx) -- nginx drops it with the connection
         peer = live:first(key_of(live))
         if peer and live.more_tries > 0 then
             balancer.set_more_tries(live.more_tries)
         end
     else
-        peer = live:another(entry, 1, key_of(live))
+        peer = live:another(entry.tries, 1, key_of(live))
     end
     if not peer then
         return give_up(entry, name, live:why_none())
@@ -116,14 +116,15 @@ function _M.log()
     if not entry then
         return
     end
-    local in_flight, connect_times = entry.in_flight or NOT_LOOKED, try_outcomes.split(ngx.var.upstream_connect_time)
-    for i = 1, entry.n do
+    local tries, connect_times = entry.tries, try_outcomes.split(ngx.var.upstream_connect_time)
+    local in_flight = tries.in_flight or NOT_LOOKED
+    for i = 1, tries.n do
         local connect_s = tonumber(connect_times[i])
         if connect_s then
-            requests:tried(entry[i], "completed", connect_s * 1000, ngx.now(), in_flight[i])
-        elseif i < entry.n or ngx.var.status == "502" then
-            requests:tried(entry[i], "failed", nil, ngx.now(), in_flight[i])
-            worker.unanswered(entry.upstream, entry[i])
+            requests:tried(tries[i], "completed", connect_s * 1000, ngx.now(), in_flight[i])
+        elseif i < tries.n or ngx.var.status == "502" then
+            requests:tried(tries[i], "failed", nil, ngx.now(), in_flight[i])
+            worker.unanswered(entry.upstream, tries[i])
         end -- else the client, or nginx, went away before the server was reached
     end
     requests:close(key)
