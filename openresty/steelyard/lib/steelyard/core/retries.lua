@@ -7,19 +7,25 @@
 
 local validate = require "steelyard.core.validate"
 
--- Methods that may be sent twice: the idempotent ones of IANA's registry. nginx looks after POST, LOCK and
--- PATCH itself: one that was sent and is to be tried again has `proxy_next_upstream ... non_idempotent`. But
--- a method that it does not know it sends again, and that may be as little idempotent as these.
-local MAY_BE_SENT_TWICE = {}
-for method in string.gmatch([[
+local function set_of(words)
+    local set = {}
+    for word in string.gmatch(words, "%S+") do
+        set[word] = true
+    end
+    return set
+end
+
+-- IANA's registry of HTTP methods lists these as idempotent.
+local IDEMPOTENT = set_of([[
     GET HEAD PUT DELETE OPTIONS TRACE QUERY
     ACL BASELINE-CONTROL BIND CHECKIN CHECKOUT COPY LABEL LINK MERGE MKACTIVITY MKCALENDAR MKCOL
     MKREDIRECTREF MKWORKSPACE MOVE ORDERPATCH PROPFIND PROPPATCH REBIND REPORT SEARCH UNBIND UNCHECKOUT
     UNLINK UNLOCK UPDATE UPDATEREDIRECTREF VERSION-CONTROL
-    POST LOCK PATCH
-]], "%S+") do
-    MAY_BE_SENT_TWICE[method] = true
-end
+]])
+
+-- These are not idempotent, and nginx itself decides about them: it asks for another server only if nginx.conf has
+-- `proxy_next_upstream ... non_idempotent`. It sends every other method again, even one that it does not know.
+local DECIDED_BY_NGINX = set_of("POST LOCK PATCH")
 
 local _M = {}
 
@@ -65,11 +71,13 @@ function _M.methods_of_options(name, given)
 end
 
 
---- Whether a request may be sent again: nothing of it went out, or its method is one that may be.
--- @param last how the try before ended
--- @param also method -> true for further ones (methods_of_options), or nil
-function _M.may_be_sent_again(method, last, also)
-    return not last.sent or MAY_BE_SENT_TWICE[method] or (also and also[method]) or false
+--- Tell whether a request that nginx wants to send again may be sent again: nothing of it went out, or its method
+-- allows it.
+-- @param last       how its previous try ended (core/try_outcomes)
+-- @param configured method -> true for further idempotent methods (methods_of_options), or nil
+function _M.may_be_sent_again(method, last, configured)
+    return not last.sent or IDEMPOTENT[method] or DECIDED_BY_NGINX[method] or (configured and configured[method])
+           or false
 end
 
 

@@ -5,24 +5,16 @@ local address = require "steelyard.core.address"
 local base = require "resty.core.base"
 local ffi = require "ffi"
 local request_cost = require "steelyard.core.request_cost"
+local request_end = require "steelyard.io.request_end"
 local request_entry = require "steelyard.core.request_entry"
 local try_outcomes = require "steelyard.core.try_outcomes"
 local worker = require "steelyard.phase.worker"
 
-ffi.cdef[[
-typedef struct { void (*handler)(void *); void *data; void *next; } steelyard_http_cleanup_t; // ngx_http_cleanup_t
-steelyard_http_cleanup_t *ngx_http_cleanup_add(void *request, size_t size);
-long steelyard_time(void *written_to) asm("time");
-]]
-
-local C, cast, tonumber, get_request = ffi.C, ffi.cast, tonumber, base.get_request
+local cast, tonumber, get_request = ffi.cast, tonumber, base.get_request
 local ngx = ngx
 local start_time, http_version = ngx.req.start_time, ngx.req.http_version -- the latter is not in stream {}
 local uintptr = ffi.typeof("uintptr_t")
-
--- nginx calls these when a request ends, before its log phase and in all locations, and no Lua can run there. time(2)
--- is C that writes to where it is told to, and not 0.
-local write_time = cast("void (*)(void *)", C.steelyard_time)
+local watch_end = request_end.watch
 
 -- Entries of subrequests by their keys. Each is in a context, which nginx drops with the whole request; an internal
 -- redirect takes it away only from the subrequest.
@@ -42,15 +34,6 @@ end
 
 
 local key_of_request = _M.key
-
-
---- Have nginx write to an entry when its request ends, whether it is logged or not, and after any internal redirect.
-local function watch(entry)
-    local word, cleanup = worker.requests.watch_end(entry), C.ngx_http_cleanup_add(get_request(), 0)
-    if cleanup ~= nil then -- else there is no memory, and another request that gets the key has to do
-        cleanup.handler, cleanup.data = write_time, word
-    end
-end
 
 
 --- The entry of a request that has not ended, or nil.
@@ -74,7 +57,7 @@ function _M.entry()
         local entry = unended(key, started)
         if not entry then
             entry = worker.requests:begin(key, started)
-            watch(entry)
+            watch_end(worker.requests.watch_end(entry))
         end
         return entry, true
     end

@@ -24,6 +24,7 @@ local orca_load_reports = require "steelyard.io.orca_load_reports"
 local peer_health = require "steelyard.io.peer_health"
 local peer_stats = require "steelyard.core.peer_stats"
 local platform = require "steelyard.io.platform"
+local request_end = require "steelyard.io.request_end"
 local saved_tables = require "steelyard.io.saved_tables"
 local session_closer = require "steelyard.phase.session_closer"
 local shared_counters = require "steelyard.io.shared_counters"
@@ -308,6 +309,13 @@ local function start(options)
     _M.requests = open_requests.new(_M.stats, {
         memory = shared_stats.map(open_requests.bytes(_M.stats.cells)), histograms = _M.histograms, cells = _M.cells,
     })
+    if ngx.config.subsystem == "http" then -- a connection of stream {} is watched otherwise (phase/stream_session)
+        local watched, why_not = request_end.available()
+        if not watched then
+            ngx.log(ngx.WARN, "steelyard: cannot watch for the end of requests: ", why_not, "; requests that end in a ",
+                    "location with a log_by_lua of its own stay in flight until nginx uses their memory again")
+        end
+    end
     _M.loads = orca_load_reports.new(dict)
     _M.counters:enter()
     _M.context = {
