@@ -18,7 +18,7 @@ local function settings(changes)
     for option, value in pairs(changes or {}) do
         given[option] = value
     end
-    return sticky.of_options("sticky", given)
+    return sticky.of_option(given, "sticky")
 end
 
 

@@ -1,22 +1,13 @@
 --- The options of init_worker: checked once at the start, with defaults filled in. Pure.
 --
--- Those of an upstream are in core/upstream_options.
+-- OPTIONS names each of them once. core/validate says what a row consists of, and core/upstream_options has the options
+-- of an upstream.
 
 local address = require "steelyard.core.address"
 local signed = require "steelyard.core.signed"
 local upstream_options = require "steelyard.core.upstream_options"
 local validate = require "steelyard.core.validate"
 local wire = require "steelyard.core.wire"
-
-local NUMBERS = {
-    { "fetch_interval_s", validate.SECONDS, 0.05, 60, 0.5 }, -- a new table is served within this and 0.2 s
-    { "report_interval_s", validate.SECONDS, 0.1, 60, 1 },   -- the controller's tick
-    { "hold_s", validate.SECONDS, 0, 86400, 60 },            -- a restart of the control plane is no reason to move
-    { "drift_s", validate.SECONDS, 1, 86400, 300 },          -- slow enough to be noticed before it matters
-}
-
-local KNOWN = "memcached, controller, controller_token, key, state_dir, lb, zone, upstreams, any_upstream, dict, "
-              .. "fetch_interval_s, report_interval_s, hold_s, drift_s, allow, share_in_flight"
 
 -- One or two fetches may get lost without a change of rung.
 local FRESH_S, FRESH_FETCHES = 3, 3
@@ -30,41 +21,46 @@ local MIN_KEY_BYTES = 16
 -- Many servers take no more than 8 kB of headers; tokens have some 50 bytes.
 local MAX_TOKEN_BYTES = 1024
 
-local bad, list, right = validate.bad, validate.list, validate.right
-
-local _M = {}
+local bad, matching, within = validate.bad, validate.matching, validate.within
 
 
-local function memcached_servers(options)
+--- Refuse a value that is no table.
+local function must_be_table(value, option, remedy)
+    if type(value) ~= "table" then
+        bad(option, "must be a table", remedy)
+    end
+end
+
+
+local function memcached_servers(given, option)
     local remedy = 'write it as memcached = {"127.0.0.1:11211"}'
     local servers = {}
-    for i, text in ipairs(list(options, "memcached", "memcached", remedy)) do
+    must_be_table(given, option, remedy)
+    for i, text in ipairs(given) do
         local host, port = string.match(tostring(text), "^(.+):(%d+)$")
         if not host then
-            bad("memcached", "has " .. tostring(text) .. ", which is no host:port", remedy)
+            bad(option, "has " .. tostring(text) .. ", which is no host:port", remedy)
         end
         servers[i] = { host = host, port = tonumber(port), name = text }
     end
     if #servers == 0 then
-        bad("memcached", "is empty", remedy)
+        bad(option, "is empty", remedy)
     end
     return servers
 end
 
 
-local function controllers(options)
+local function controllers(given, option)
     local remedy = 'write it as controller = {"http://10.0.0.5:8081"}'
     local servers = {}
-    if options.controller == nil then
-        return servers
-    end
-    for i, url in ipairs(list(options, "controller", "controller", remedy)) do
+    must_be_table(given, option, remedy)
+    for i, url in ipairs(given) do
         local host, port, path = string.match(tostring(url), "^http://([%w.-]+):?(%d*)(/?[%w/._-]*)$")
         if not host then
             host, port, path = string.match(tostring(url), "^http://(%[[%x:.]+%]):?(%d*)(/?[%w/._-]*)$")
         end
         if not host then
-            bad("controller", "has " .. tostring(url) .. ", which is no http:// URL", remedy)
+            bad(option, "has " .. tostring(url) .. ", which is no http:// URL", remedy)
         end
         servers[i] = {
             host = host, port = tonumber(port) or 80, name = url,
@@ -75,113 +71,149 @@ local function controllers(options)
 end
 
 
-local function names_and_upstreams(options)
+local function upstreams(given, option, _, settings)
     local remedy = 'write it as upstreams = { web = { bootstrap = {"10.0.0.11:80"} } }'
-    local upstreams, names = {}, {}
-    if options.upstreams == nil and options.any_upstream then
-        return names, upstreams
+    local checked = {}
+    if given == nil and settings.any_upstream then
+        return checked
     end
-    for name, settings in pairs(list(options, "upstreams", "upstreams", remedy)) do
+    must_be_table(given, option, remedy)
+    for name, options in pairs(given) do
         if not wire.is_name(name) then
-            bad("upstreams", "has " .. tostring(name) .. ", which is no name", remedy)
+            bad(option, "has " .. tostring(name) .. ", which is no name", remedy)
         end
-        if type(settings) ~= "table" then
-            bad("upstreams." .. name, "must be a table", remedy)
-        end
-        upstreams[name] = upstream_options.check("upstreams." .. name .. ".", settings)
-        names[#names + 1] = name
+        local full_name = option .. "." .. name
+        must_be_table(options, full_name, remedy)
+        checked[name] = upstream_options.check(full_name .. ".", options)
     end
-    if #names == 0 then
-        bad("upstreams", "is empty", remedy)
+    if next(checked) == nil then
+        bad(option, "is empty", remedy)
     end
-    table.sort(names)
-    return names, upstreams
+    return checked
 end
 
 
---- The settings of all upstreams that the controller's list has beside those of nginx.conf; nil: none is served.
-local function any_upstream(given)
-    if given == nil then
-        return nil
-    end
-    if type(given) ~= "table" then
-        bad("any_upstream", "must be a table", "write it as any_upstream = {}, or with the options of an upstream")
-    end
-    for _, name in ipairs({ "bootstrap", "shards", "host" }) do
-        if given[name] ~= nil then
-            bad("any_upstream." .. name, "is set, and it is of one upstream", "leave it out, or name that upstream in "
-                .. "the option `upstreams`")
-        end
-    end
-    return upstream_options.check("any_upstream.", given)
+--- The settings of the upstreams that only the controller's list has, and nginx.conf has not.
+local function any_upstream(given, option)
+    must_be_table(given, option, "write it as any_upstream = {}, or with the options of an upstream")
+    return upstream_options.check_for_any(option .. ".", given)
 end
 
 
-local function allowed(options)
-    local networks, remedy = options.allow or {}, 'write it as allow = {"10.0.0.0/8", "::1"}'
+local function lb(given, option)
+    if not wire.is_name(given) then
+        bad(option, "must name this load balancer", 'write it as lb = "edge-1", and differently on each machine')
+    end
+    return given
+end
+
+
+local function key(given, option)
+    if type(given) ~= "string" or #given < MIN_KEY_BYTES then
+        bad(option, "must be a string of at least " .. MIN_KEY_BYTES .. " bytes",
+            'write it as key = os.getenv("STEELYARD_KEY"), with `env STEELYARD_KEY;` in nginx.conf')
+    end
+    if string.find(given, "^lb%.") and not signed.load_balancer_keys(given) then
+        bad(option, "begins as a load balancer's key does, and is not whole",
+            "write it as `steelyard keys lb NAME` prints it")
+    end
+    return given
+end
+
+
+local function allowed_networks(networks, option)
+    local remedy = 'write it as allow = {"10.0.0.0/8", "::1"}'
     if type(networks) ~= "table" then
-        bad("allow", "must be a list", remedy)
+        bad(option, "must be a list", remedy)
     end
     for _, network in ipairs(networks) do
         if type(network) ~= "string" or not address.network(network) then
-            bad("allow", "has " .. tostring(network), remedy)
+            bad(option, "has " .. tostring(network), remedy)
         end
     end
     return networks
 end
 
 
---- How this nginx tells others what it has in flight; nil: it does not.
-local function share_in_flight(given)
-    if given == nil or given == false then
+--- How this nginx exchanges what it has in flight with others; nil: it does not.
+local function share_in_flight(given, option)
+    if given == false then
         return nil
     end
-    return validate.table_of_numbers(given == true and {} or given, SHARE_IN_FLIGHT, "share_in_flight",
+    return validate.table_of_numbers(given == true and {} or given, SHARE_IN_FLIGHT, option,
                                      "must be true, false or a table",
                                      "write it as share_in_flight = true, or { cpu_share = 0.02 }")
 end
 
 
+local SECONDS = validate.SECONDS
+
+-- Rows are checked in this order: a check may look at the settings that are above it.
+local OPTIONS = {
+    { name = "memcached", required = true, check = memcached_servers, taken_by = "io/fetch" },
+    { name = "controller", default = {}, check = controllers, taken_by = "io/fetch" },
+    -- It goes into a header unchanged. No error message shows it.
+    { name = "controller_token", unset = "no token",
+      check = matching(validate.text("^[!-~]+$", MAX_TOKEN_BYTES),
+                       "must be a string of 1.." .. MAX_TOKEN_BYTES .. " visible ASCII characters",
+                       'write it as controller_token = os.getenv("STEELYARD_TOKEN"), with `env STEELYARD_TOKEN;` '
+                       .. "in nginx.conf"),
+      taken_by = "io/controller_source" },
+    { name = "key", unset = "no signatures", check = key, taken_by = "phase/worker" },
+    { name = "state_dir", unset = "tables are not saved",
+      check = matching(validate.text("^/"), "must be an absolute path",
+                       'write it as state_dir = "/var/lib/steelyard"'),
+      taken_by = "io/saved_tables" },
+    { name = "lb", required = true, check = lb, taken_by = "io/traffic_reporter" },
+    { name = "zone", unset = "no zone",
+      check = matching(wire.is_name, "is %s", 'write it as zone = "eu-1a", as the servers near it have it'),
+      taken_by = "phase/worker" },
+    { name = "any_upstream", unset = "nginx.conf's upstreams alone", check = any_upstream,
+      taken_by = "phase/listed_upstreams" },
+    { name = "upstreams", required = true, check = upstreams, taken_by = "phase/worker" },
+    { name = "dict", default = "steelyard", check = matching("string", "must name a lua_shared_dict",
+                                                             'write it as dict = "steelyard"'),
+      taken_by = "phase/worker" },
+    -- A new table is served within this and 0.2 s.
+    { name = "fetch_interval_s", default = 0.5, check = within(SECONDS, 0.05, 60), taken_by = "phase/worker" },
+    -- The controller's tick.
+    { name = "report_interval_s", default = 1, check = within(SECONDS, 0.1, 60), taken_by = "phase/worker" },
+    -- A restart of the control plane is no reason to move.
+    { name = "hold_s", default = 60, check = within(SECONDS, 0, 86400),
+      read_as = "limits.hold_s", taken_by = "core/ladder" },
+    -- Slow enough to be noticed before it matters.
+    { name = "drift_s", default = 300, check = within(SECONDS, 1, 86400),
+      read_as = "limits.drift_s", taken_by = "core/ladder" },
+    { name = "allow", default = {}, check = allowed_networks, taken_by = "phase/status_pages" },
+    { name = "share_in_flight", default = false, check = share_in_flight, taken_by = "phase/worker" },
+}
+
+local _M = {
+    OPTIONS = OPTIONS,
+    -- What follows from options: phase/worker adds the keys.
+    DERIVED = { "names", "declared", "limits", "keys" },
+}
+
+
 --- Check the options and fill in the defaults; raises with option and remedy.
 function _M.check(options)
     if type(options) ~= "table" then
-        error("steelyard.init_worker: needs a table of options: " .. KNOWN, 0)
+        error("steelyard.init_worker: needs a table of options: " .. validate.names(OPTIONS), 0)
     end
-    validate.only_known(options, KNOWN, "")
-    if not wire.is_name(options.lb) then
-        bad("lb", "must name this load balancer", 'write it as lb = "edge-1", and differently on each machine')
+    local checked = validate.options(OPTIONS, options, "")
+    local names = {}
+    for name in pairs(checked.upstreams) do
+        names[#names + 1] = name
     end
-    right("", options, "zone", wire.is_name, "is %s", 'write it as zone = "eu-1a", as the servers near it have it')
-    if options.key ~= nil and (type(options.key) ~= "string" or #options.key < MIN_KEY_BYTES) then
-        bad("key", "must be a string of at least " .. MIN_KEY_BYTES .. " bytes",
-            'write it as key = os.getenv("STEELYARD_KEY"), with `env STEELYARD_KEY;` in nginx.conf')
-    end
-    if options.key and string.find(options.key, "^lb%.") and not signed.load_balancer_keys(options.key) then
-        bad("key", "begins as a load balancer's key does, and is not whole",
-            "write it as `steelyard keys lb NAME` prints it")
-    end
-    right("", options, "state_dir", validate.text("^/"), "must be an absolute path",
-          'write it as state_dir = "/var/lib/steelyard"')
-    -- What the controllers want of readers. It goes into a header unchanged; no error message shows it.
-    right("", options, "controller_token", validate.text("^[!-~]+$", MAX_TOKEN_BYTES),
-          "must be a string of 1.." .. MAX_TOKEN_BYTES .. " visible ASCII characters", 'write it as controller_token = '
-          .. 'os.getenv("STEELYARD_TOKEN"), with `env STEELYARD_TOKEN;` in nginx.conf')
-    local names, upstreams = names_and_upstreams(options)
-    local numbers = validate.numbers(options, NUMBERS, "")
-    return {
-        memcached = memcached_servers(options), controller = controllers(options),
-        controller_token = options.controller_token,
-        key = options.key, state_dir = options.state_dir, lb = options.lb, zone = options.zone,
-        -- What is served now; with any_upstream more than what nginx.conf declares.
-        upstreams = upstreams, names = names, declared = upstreams, any_upstream = any_upstream(options.any_upstream),
-        allow = allowed(options), share_in_flight = share_in_flight(options.share_in_flight),
-        dict = options.dict or "steelyard",
-        fetch_interval_s = numbers.fetch_interval_s, report_interval_s = numbers.report_interval_s,
-        limits = {
-            fresh_s = math.max(FRESH_S, FRESH_FETCHES * numbers.fetch_interval_s),
-            hold_s = numbers.hold_s, drift_s = numbers.drift_s,
-        },
+    table.sort(names)
+    checked.names = names
+    -- `upstreams` becomes those that are served: with any_upstream, more than nginx.conf declares.
+    checked.declared = checked.upstreams
+    checked.limits = {
+        fresh_s = math.max(FRESH_S, FRESH_FETCHES * checked.fetch_interval_s),
+        hold_s = checked.hold_s, drift_s = checked.drift_s,
     }
+    return checked
 end
 
 

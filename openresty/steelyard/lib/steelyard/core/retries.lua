@@ -50,20 +50,17 @@ function _M.refusal(last)
 end
 
 
---- Check the option `idempotent_methods`, a list of further ones; return their set, or nil.
--- @param name the option's full name
-function _M.methods_of_options(name, given)
-    if given == nil then
-        return nil
-    end
+--- Check the option `idempotent_methods`, a list of further methods; return their set.
+-- @param option its full name
+function _M.methods_of_option(given, option)
     local problem, remedy = "must be a list of methods", 'write it as idempotent_methods = { "PURGE" }'
     if type(given) ~= "table" then
-        validate.bad(name, problem, remedy)
+        validate.bad(option, problem, remedy)
     end
     local methods = {}
     for _, method in ipairs(given) do
         if type(method) ~= "string" or not string.find(method, "^[A-Z_-]+$") then
-            validate.bad(name, problem, remedy)
+            validate.bad(option, problem, remedy)
         end
         methods[method] = true
     end
@@ -74,7 +71,7 @@ end
 --- Tell whether a request that nginx wants to send again may be sent again: nothing of it went out, or its method
 -- allows it.
 -- @param last       how its previous try ended (core/try_outcomes)
--- @param configured method -> true for further idempotent methods (methods_of_options), or nil
+-- @param configured method -> true for further idempotent methods (methods_of_option), or nil
 function _M.may_be_sent_again(method, last, configured)
     return not last.sent or IDEMPOTENT[method] or DECIDED_BY_NGINX[method] or (configured and configured[method])
            or false

@@ -38,13 +38,13 @@ local _M = {}
 local mt = { __index = _M }
 
 
---- Check the option `retry_budget`: { share, min_per_s }, with defaults; nil where there is to be none.
--- @param name the option's full name
-function _M.of_options(name, given)
+--- Check the option `retry_budget`: { share, min_per_s }, with defaults; nil if it is false.
+-- @param option its full name
+function _M.of_option(given, option)
     if given == false then
         return nil
     end
-    return validate.table_of_numbers(given == nil and {} or given, NUMBERS, name, "must be a table, or false for none",
+    return validate.table_of_numbers(given, NUMBERS, option, "must be a table, or false for none",
                                      "write it as retry_budget = { share = 0.2, min_per_s = 10 }")
 end
 

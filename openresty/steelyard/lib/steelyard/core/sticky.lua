@@ -32,39 +32,38 @@ local _M = {}
 local mt = { __index = _M }
 
 
---- Check the option `sticky` of an upstream; nil without one. Raises with option and remedy.
-function _M.of_options(where, given)
-    if given == nil then
-        return nil
-    end
+--- Check the option `sticky` of an upstream; raises with option and remedy.
+-- @param option its full name
+function _M.of_option(given, option)
     local remedy = 'write it as sticky = { cookie = "route" }'
     if type(given) ~= "table" then
-        bad(where, "must be a table", remedy)
+        bad(option, "must be a table", remedy)
     end
-    validate.only_known(given, KNOWN, where .. ".")
+    local where = option .. "."
+    validate.only_known(given, KNOWN, where)
     local variable = type(given.cookie) == "string" and hash_key.variable("cookie:" .. given.cookie)
     if not variable then
-        bad(where .. ".cookie", "must be a name of letters, digits, _ and -", remedy)
+        bad(where .. "cookie", "must be a name of letters, digits, _ and -", remedy)
     end
     local secret = given.secret
     if secret ~= nil and (type(secret) ~= "string" or #secret < MIN_SECRET_BYTES) then
-        bad(where .. ".secret", "must be a string of at least " .. MIN_SECRET_BYTES .. " bytes",
+        bad(where .. "secret", "must be a string of at least " .. MIN_SECRET_BYTES .. " bytes",
             "give the same to all load balancers: `openssl rand -hex 32` prints one")
     end
-    local secure = validate.right(where .. ".", given, "secure", "boolean", "must be true or false",
+    local secure = validate.right(where, given, "secure", "boolean", "must be true or false",
                                   "leave it out for: where the client came by https")
     local same_site = given.same_site == nil and "Lax" or given.same_site
     if same_site ~= "Lax" and same_site ~= "Strict" and same_site ~= "None" then
-        bad(where .. ".same_site", "is " .. tostring(same_site), 'it may be "Lax", "Strict" or "None"')
+        bad(where .. "same_site", "is " .. tostring(same_site), 'it may be "Lax", "Strict" or "None"')
     elseif same_site == "None" and not secure then
-        bad(where .. ".same_site", "is None", "browsers then want secure = true, too")
+        bad(where .. "same_site", "is None", "browsers then want secure = true, too")
     end
     -- Parts of the cookie; nothing in them may end it.
-    local path = validate.right(where .. ".", given, "path", validate.text("^/[^%c%s;,]*$"), "is %s",
+    local path = validate.right(where, given, "path", validate.text("^/[^%c%s;,]*$"), "is %s",
                                 'write it as path = "/shop"') or "/"
-    local domain = validate.right(where .. ".", given, "domain", validate.text("^[%w.-]+$"), "is %s",
+    local domain = validate.right(where, given, "domain", validate.text("^[%w.-]+$"), "is %s",
                                   'write it as domain = "example.com"')
-    local max_age_s = validate.optional(where .. ".", given, "max_age_s", validate.WHOLE, 1, MAX_AGE_S,
+    local max_age_s = validate.optional(where, given, "max_age_s", validate.WHOLE, 1, MAX_AGE_S,
                                         "until the browser is closed")
     return {
         cookie = given.cookie, variable = variable, secret = secret or "", secure = secure,
@@ -76,7 +75,7 @@ end
 
 
 --- Make the sessions of an upstream that knows no peer yet.
--- @param settings of_options
+-- @param settings of_option
 -- @param digest   function(secret, text): hex digits
 function _M.new(settings, digest)
     return setmetatable({

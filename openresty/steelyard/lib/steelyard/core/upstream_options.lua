@@ -1,4 +1,6 @@
 --- The options of one upstream: checked once at the start, with defaults filled in. Pure.
+--
+-- OPTIONS names each of them once. core/validate says what a row consists of.
 
 local address = require "steelyard.core.address"
 local check_settings = require "steelyard.core.check_settings"
@@ -9,35 +11,14 @@ local sticky = require "steelyard.core.sticky"
 local validate = require "steelyard.core.validate"
 local wire = require "steelyard.core.wire"
 
-local KNOWN = "bootstrap, picker, hash_key, hash_balance_factor, remember_keys, shards, retries, retry_budget, "
-              .. "idempotent_methods, max_conns, queue, priority, full_status, failure_statuses, max_fails, "
-              .. "fail_timeout_s, slow_start_s, panic_threshold, subset_size, eject, explain, check, "
-              .. "load_metrics_format, sticky, grpc, host, cost, cost_at_end, connect_timeout_s, "
-              .. "send_timeout_s, read_timeout_s, session_grace_s, session_spread_s, session_max_age_s"
-
-local bad, optional, right = validate.bad, validate.optional, validate.right
+local bad, within, matching = validate.bad, validate.within, validate.matching
 local NUMBER, SECONDS, WHOLE = validate.NUMBER, validate.SECONDS, validate.WHOLE
 
-local NUMBERS = {
-    -- A request that lost its server, and another, gets one more chance (nginx's
-    -- own default is no bound at all, which multiplies an overload).
-    { "retries", WHOLE, 0, 100, 2 },
-    -- nginx has 1 and 10 s. But a pooled connection that its server has just closed
-    -- looks like a server that does not answer, and 1 would take it out for that; a
-    -- dead one has its three within milliseconds.
-    { "max_fails", WHOLE, 0, 1000000, 3 },
-    { "fail_timeout_s", SECONDS, 0.1, 86400, 10 },
-    { "slow_start_s", SECONDS, 0, 86400, 0 },
-    { "panic_threshold", NUMBER, 0, 1, 0 },
-    { "full_status", WHOLE, 400, 599, 503 },
-    { "session_spread_s", SECONDS, 0, 86400, 10 }, -- ten thousand clients that come back at once are an outage
-}
-
--- Of each worker. Whoever waits longer than a second for a server that answers within
--- milliseconds waits for an outage to end.
+-- Per worker. A request that waits longer than a second for a server that answers within milliseconds waits for an
+-- outage to end.
 local QUEUE = { { "size", WHOLE, 1, 1000000, 100 }, { "timeout_s", SECONDS, 0.001, 3600, 1 } }
 
--- Envoy's outlier detection, faster: when half of at least 5 tries within a second fail, that is not chance.
+-- Envoy's outlier detection, faster: half of at least 5 tries within a second do not fail by chance.
 local EJECT = {
     { "error_rate", NUMBER, 0.01, 1, 0.5 },
     { "requests", WHOLE, 1, 1000000, 5 },
@@ -47,198 +28,282 @@ local EJECT = {
     { "share", NUMBER, 0, 1, 0.34 },
 }
 
-local _M = {}
+local BOOTSTRAP_REMEDY = 'write it as bootstrap = {"10.0.0.11:80"}, '
+                         .. 'or {{ id = "server-1", address = "10.0.0.11:80", weight = 2 }}'
 
 
-local function bootstrap(name, servers)
-    local remedy = 'write it as bootstrap = {"10.0.0.11:80"}, '
-                   .. 'or {{ id = "server-1", address = "10.0.0.11:80", weight = 2 }}'
+--- One server of the bootstrap list as a peer.
+-- @param server its address, or a row { address, id, weight, max_conns }
+-- @param option the list's full name
+local function bootstrap_peer(server, option)
+    local row = type(server) == "table" and server or { address = server }
+    local text, weight = tostring(row.address), row.weight or 1
+    local ip, port = address.split(text)
+    if not ip then
+        bad(option, "is wrong: " .. port, BOOTSTRAP_REMEDY)
+    end
+    if type(weight) ~= "number" or weight < 1 or weight > 1000000 or weight ~= math.floor(weight) then
+        bad(option, "has the weight " .. tostring(weight), "a weight is a whole number within 1..1000000")
+    end
+    local id = row.id or text
+    if type(id) ~= "string" then
+        bad(option, "has the id " .. tostring(id), "an id is a string")
+    end
+    return {
+        id = id, address = ip .. ":" .. port, ip = ip, port = port,
+        weight = weight, baseline = weight, state = "up",
+        max_conns = validate.optional(option .. ": " .. id .. ": ", row, "max_conns", WHOLE, 1, 1000000,
+                                      "the upstream's"),
+    }
+end
+
+
+local function bootstrap(servers, option)
     if type(servers) ~= "table" then
-        bad(name, "must be a list", remedy)
+        bad(option, "must be a list", BOOTSTRAP_REMEDY)
     end
     for key in pairs(servers) do
         if type(key) ~= "number" or not servers[key - 1] and key ~= 1 then
-            bad(name, "must be a list, and has the key " .. tostring(key), remedy)
+            bad(option, "must be a list, and has the key " .. tostring(key), BOOTSTRAP_REMEDY)
         end
     end
-    local peers, known = {}, {}
+    local peers, ids = {}, {}
     for i, server in ipairs(servers) do
-        local row = type(server) == "table" and server or { address = server }
-        local text, weight = tostring(row.address), row.weight or 1
-        local ip, port = address.split(text)
-        if not ip then
-            bad(name, "is wrong: " .. port, remedy)
+        local peer = bootstrap_peer(server, option)
+        if ids[peer.id] then
+            bad(option, "has the id " .. peer.id .. " twice", "give each server an id of its own")
         end
-        if type(weight) ~= "number" or weight < 1 or weight > 1000000 or weight ~= math.floor(weight) then
-            bad(name, "has the weight " .. tostring(weight), "a weight is a whole number within 1..1000000")
-        end
-        local id = row.id or text
-        if type(id) ~= "string" or known[id] then
-            bad(name, "has the id " .. tostring(id), "an id is a string, and of one server only")
-        end
-        known[id] = true
-        local where = name .. ": " .. id .. ": "
-        peers[i] = {
-            id = id, address = ip .. ":" .. port, ip = ip, port = port,
-            weight = weight, baseline = weight, state = "up",
-            max_conns = optional(where, row, "max_conns", WHOLE, 1, 1000000, "the upstream's"),
-        }
+        ids[peer.id] = true
+        peers[i] = peer
     end
     table.sort(peers, function(a, b) return a.id < b.id end)
     return peers
 end
 
 
---- A picker's name, or a module of nginx.conf's own (core/pickers).
+--- A picker's name, or a module from nginx.conf (core/pickers).
 local function is_picker(given)
     local is_module = type(given) == "table" and wire.is_name(given.name) and type(given.new) == "function"
     return is_module or type(given) == "string" and given ~= ""
 end
 
 
---- What a hash picker hashes: one of nginx's variables, by its name, or a function. Only nginx.conf can name the
--- latter, and the body: load balancers that know neither would refuse a table that does.
-local function hash_variable(name, key)
-    local variable = type(key) == "function" and key or key == "body" and "request_body" or hash_key.variable(key)
-    if not variable then
-        bad(name, "is " .. tostring(key), hash_key.REMEDY .. "; or body, or a function")
+--- What a hash picker hashes: the name of an nginx variable, or a function; nil if the key is neither. Only nginx.conf
+-- can name a function or the body: load balancers that do not know them would refuse a table that does.
+local function hash_variable(key)
+    if type(key) == "function" then
+        return key
     end
-    return variable
+    return key == "body" and "request_body" or hash_key.variable(key)
 end
 
 
---- How many requests may wait in each worker, and for how long, where all servers are at max_conns; or nil.
-local function queue(name, given, max_conns, servers)
-    if given == nil then
-        return nil
+local function checked_hash_key(key, option)
+    if not hash_variable(key) then
+        bad(option, "is " .. tostring(key), hash_key.REMEDY .. "; or body, or a function")
     end
-    local is_limited = max_conns or #servers > 0
+    return key
+end
+
+
+--- Whether every server has a limit, so that all of them can be full. A server without one has room for ever.
+local function can_be_full(settings)
+    if settings.max_conns then
+        return true
+    end
+    local servers = settings.bootstrap
     for i = 1, #servers do
-        is_limited = max_conns or is_limited and servers[i].max_conns -- one without has room for ever
+        if not servers[i].max_conns then
+            return false
+        end
     end
-    local numbers = validate.table_of_numbers(given, QUEUE, name, "must be a table",
+    return #servers > 0
+end
+
+
+local function queue(given, option, _, settings)
+    local numbers = validate.table_of_numbers(given, QUEUE, option, "must be a table",
                                               "write it as queue = { size = 100, timeout_s = 1 }")
-    if not is_limited then
-        bad(name, "is for requests that wait until a server has less than max_conns",
+    if not can_be_full(settings) then
+        bad(option, "is for requests that wait until a server has less than max_conns",
             "set max_conns, too, or that of each server in bootstrap")
     end
     return numbers
 end
 
 
-local function eject(name, given)
+local function eject(given, option)
     if given == false then
         return nil
     end
-    return validate.table_of_numbers(given == nil and {} or given, EJECT, name,
-                                     "must be a table, or false for no ejection",
+    return validate.table_of_numbers(given, EJECT, option, "must be a table, or false for no ejection",
                                      "write it as eject = { error_rate = 0.5 }")
 end
 
 
 --- A form in which servers can be asked for their load (core/orca).
-local function is_format(given)
+local function is_load_format(given)
     return given == "TEXT" or given == "JSON"
 end
 
 
---- Whether the servers speak gRPC.
-local function grpc(where, given)
-    right(where, given, "grpc", "boolean", "must be true or false", "write it as grpc = true where nginx has grpc_pass")
-    if given.grpc and given.load_metrics_format then
-        -- It has nginx build the request again, and a call's messages may still be on their way.
-        bad(where .. "load_metrics_format", "is set, and grpc = true", "leave it out: gRPC's servers report unasked")
-    end
-    return given.grpc
-end
-
-
---- How a request's cost, or priority, is told: one of nginx's variables, by its name, or a function; or nil.
-local function told(name, given)
-    if given == nil or type(given) == "function" then
+--- The name of an nginx variable, without its $; or a function.
+local function variable_or_function(given, option)
+    if type(given) == "function" then
         return given
     end
     local variable = type(given) == "string" and string.match(given, "^%$?([%w_]+)$")
     if not variable then
-        bad(name, "is neither a variable of nginx's nor a function", 'write it as "http_x_name"')
+        bad(option, "is neither an nginx variable nor a function", 'write it as "http_x_name"')
     end
     return variable
 end
 
 
---- The set of further statuses that count as failures, or nil.
-local function failure_statuses(name, given)
+--- The set of further statuses that count as failures.
+local function failure_statuses(given, option)
     local set = {}
-    for _, status in ipairs(check_settings.statuses(name, given) or {}) do
+    for _, status in ipairs(check_settings.statuses(option, given)) do
         set[status] = true
     end
-    return next(set) and set
+    return set
+end
+
+
+-- Rows are checked in this order: a check may look at the settings that are above it.
+local OPTIONS = {
+    { name = "bootstrap", default = {}, check = bootstrap, taken_by = "phase/upstream_sync",
+      single_upstream = true, stream = true },
+    { name = "picker", unset = "the weight table's",
+      check = matching(is_picker, "must be a name", 'write it as picker = "vnswrr2", or leave it to the weight table; '
+                       .. "one of your own is a table with name and new"),
+      taken_by = "core/upstream", stream = true },
+    { name = "hash_key", default = "address", check = checked_hash_key,
+      read_as = "hash_variable", taken_by = "core/upstream", stream = true },
+    { name = "hash_balance_factor", unset = 1.25, check = within(NUMBER, 1, 1000),
+      taken_by = "core/upstream", stream = true },
+    { name = "remember_keys", unset = "no memory",
+      check = matching("string", "must name a lua_shared_dict", 'write it as remember_keys = "steelyard_keys"'),
+      taken_by = "core/upstream" },
+    { name = "shards", unset = 32, check = within(WHOLE, 1, 1000), taken_by = "phase/worker", single_upstream = true },
+    -- A request that lost two servers gets one more chance. nginx's own default has no bound, which multiplies an
+    -- overload.
+    { name = "retries", default = 2, check = within(WHOLE, 0, 100), taken_by = "phase/balance", stream = true },
+    { name = "retry_budget", default = {}, check = retry_budget.of_option, taken_by = "core/upstream" },
+    { name = "idempotent_methods", unset = "IANA's idempotent methods", check = retries.methods_of_option,
+      taken_by = "phase/balance" },
+    { name = "max_conns", unset = "no limit", check = within(WHOLE, 1, 1000000), taken_by = "core/upstream" },
+    { name = "queue", unset = "no queue", check = queue, taken_by = "phase/limit" },
+    { name = "priority", unset = "one class", check = variable_or_function, taken_by = "phase/limit" },
+    { name = "full_status", default = 503, check = within(WHOLE, 400, 599), taken_by = "phase/limit" },
+    { name = "failure_statuses", unset = "5xx alone", check = failure_statuses, taken_by = "phase/response" },
+    -- nginx has 1 and 10 s. But a pooled connection that its server has just closed looks like a server that does not
+    -- answer, and with 1 it would take the server out. A dead server fails three times within milliseconds.
+    { name = "max_fails", default = 3, check = within(WHOLE, 0, 1000000), taken_by = "io/peer_health", stream = true },
+    { name = "fail_timeout_s", default = 10, check = within(SECONDS, 0.1, 86400), taken_by = "io/peer_health",
+      stream = true },
+    { name = "slow_start_s", default = 0, check = within(SECONDS, 0, 86400), taken_by = "core/upstream",
+      stream = true },
+    { name = "panic_threshold", default = 0, check = within(NUMBER, 0, 1), taken_by = "core/upstream", stream = true },
+    { name = "eject", default = {}, check = eject, taken_by = "io/ejection", stream = true },
+    { name = "host", unset = "the upstream's name",
+      check = matching(check_settings.is_server_name, "is no name that a certificate can be for",
+                       'write it as host = "web.internal", without a port'),
+      taken_by = "phase/balance", single_upstream = true },
+    { name = "check", unset = "the weight table's",
+      check = function(given, option, _, settings)
+          return check_settings.of_options(option, given, settings.host)
+      end,
+      taken_by = "core/upstream", stream = true },
+    { name = "load_metrics_format", unset = "servers are not asked",
+      check = matching(is_load_format, "is %s", 'write it as load_metrics_format = "TEXT", or "JSON"'),
+      taken_by = "phase/balance" },
+    { name = "grpc", default = false,
+      check = matching("boolean", "must be true or false", "write it as grpc = true where nginx has grpc_pass"),
+      taken_by = "phase/response" },
+    { name = "explain", default = false,
+      check = matching("boolean", "must be true or false", "write it as explain = true to have $steelyard_why"),
+      taken_by = "core/upstream" },
+    { name = "cost", unset = "all requests weigh the same", check = variable_or_function, taken_by = "phase/request" },
+    { name = "cost_at_end", unset = "the cost that is known at the start", check = variable_or_function,
+      taken_by = "phase/request" },
+    { name = "sticky", unset = "no sessions", check = sticky.of_option, taken_by = "core/upstream" },
+    { name = "subset_size", unset = "all servers", check = within(WHOLE, 1, 1000000), taken_by = "core/upstream" },
+    { name = "connect_timeout_s", unset = "what nginx.conf says", check = within(SECONDS, 0.001, 86400),
+      read_as = "timeouts.connect_s", taken_by = "phase/balance", stream = true },
+    { name = "send_timeout_s", unset = "what nginx.conf says", check = within(SECONDS, 0.001, 86400),
+      read_as = "timeouts.send_s", taken_by = "phase/balance" },
+    { name = "read_timeout_s", unset = "what nginx.conf says", check = within(SECONDS, 0.001, 86400),
+      read_as = "timeouts.read_s", taken_by = "phase/balance" },
+    -- A request that is done within a second is no session.
+    { name = "session_grace_s", unset = "sessions that stay", check = within(SECONDS, 1, 86400),
+      taken_by = "core/long_sessions", stream = true },
+    -- Ten thousand clients that come back at once are an outage.
+    { name = "session_spread_s", default = 10, check = within(SECONDS, 0, 86400), taken_by = "core/long_sessions",
+      stream = true },
+    { name = "session_max_age_s", unset = "no limit", check = within(SECONDS, 1, 31536000),
+      taken_by = "core/long_sessions", stream = true },
+}
+
+local _M = {
+    OPTIONS = OPTIONS,
+    -- Settings that follow from options.
+    DERIVED = { "hash_variable", "retry_after_s", "timeouts", "closes_sessions" },
+    -- The names of the options that stream {} has, too; for core/validate's only_known().
+    STREAM_NAMES = validate.names(OPTIONS, function(row) return row.stream end),
+}
+
+
+--- Refuse options that are right one by one, but not together.
+local function refuse_conflicts(where, given, settings)
+    if settings.grpc and settings.load_metrics_format then
+        -- It has nginx build the request again, and a call's messages may still be on their way.
+        bad(where .. "load_metrics_format", "is set, and grpc = true", "leave it out: gRPC's servers report unasked")
+    end
+    if settings.subset_size and settings.sticky then
+        bad(where .. "subset_size", "is set, and sticky", "leave one out: a session's server is not in every subset")
+    end
+    if given.session_spread_s ~= nil and not settings.session_grace_s then
+        bad(where .. "session_spread_s", "is for sessions that are closed", "set session_grace_s, too")
+    end
 end
 
 
 --- The upstream's own time-outs, each nil where nginx.conf's holds; nil where all do.
-local function timeouts(where, given)
-    local function timeout(name)
-        return optional(where, given, name, SECONDS, 0.001, 86400, "what nginx.conf says")
-    end
-    local values = {
-        connect_s = timeout("connect_timeout_s"), send_s = timeout("send_timeout_s"),
-        read_s = timeout("read_timeout_s"),
+local function timeouts_of(settings)
+    local timeouts = {
+        connect_s = settings.connect_timeout_s, send_s = settings.send_timeout_s, read_s = settings.read_timeout_s,
     }
-    return next(values) and values or nil
+    return next(timeouts) and timeouts or nil
 end
 
 
 --- Check the options and fill in the defaults; raises with option and remedy.
--- @param where what stands before their names in an error
+-- @param where what is before their names in an error: "upstreams.web."
 function _M.check(where, given)
-    validate.only_known(given, KNOWN, where)
-    local settings, key = validate.numbers(given, NUMBERS, where), given.hash_key or "address"
-    local max_conns = optional(where, given, "max_conns", WHOLE, 1, 1000000, "no limit")
-    settings.bootstrap = bootstrap(where .. "bootstrap", given.bootstrap or {})
-    -- Left out: the weight table's.
-    settings.picker = right(where, given, "picker", is_picker, "must be a name", 'write it as picker = "vnswrr2", '
-                            .. "or leave it to the weight table; one of your own is a table with name and new")
-    settings.hash_variable = hash_variable(where .. "hash_key", key)
-    settings.hash_key = type(key) == "function" and "function" or key
-    settings.hash_balance_factor = optional(where, given, "hash_balance_factor", NUMBER, 1, 1000, 1.25)
-    settings.remember_keys = right(where, given, "remember_keys", "string", "must name a lua_shared_dict",
-                                   'write it as remember_keys = "steelyard_keys"')
-    settings.shards = optional(where, given, "shards", WHOLE, 1, 1000, 32)
-    settings.retry_budget = retry_budget.of_options(where .. "retry_budget", given.retry_budget)
-    settings.idempotent_methods = retries.methods_of_options(where .. "idempotent_methods", given.idempotent_methods)
-    settings.max_conns = max_conns
-    settings.queue = queue(where .. "queue", given.queue, max_conns, settings.bootstrap)
-    -- Who found all servers full may come again when those who may wait now have had their turn.
+    local settings = validate.options(OPTIONS, given, where)
+    refuse_conflicts(where, given, settings)
+    settings.hash_variable = hash_variable(settings.hash_key)
+    if type(settings.hash_key) == "function" then
+        settings.hash_key = "function" -- for the pages
+    end
+    -- A client that found all servers full may come again when the requests that wait now have had their turn.
     settings.retry_after_s = math.ceil(settings.queue and settings.queue.timeout_s or 1)
-    settings.eject = eject(where .. "eject", given.eject)
-    settings.timeouts = timeouts(where, given)
-    settings.host = right(where, given, "host", check_settings.is_server_name,
-                          "is no name that a certificate can be for",
-                          'write it as host = "web.internal", without a port')
-    settings.check = check_settings.of_options(where .. "check", given.check, given.host)
-    settings.load_metrics_format = right(where, given, "load_metrics_format", is_format, "is %s",
-                                         'write it as load_metrics_format = "TEXT", or "JSON"')
-    settings.grpc = grpc(where, given)
-    settings.explain = right(where, given, "explain", "boolean", "must be true or false",
-                             "write it as explain = true to have $steelyard_why")
-    settings.failure_statuses = failure_statuses(where .. "failure_statuses", given.failure_statuses)
-    for _, option in ipairs({ "cost", "cost_at_end", "priority" }) do
-        settings[option] = told(where .. option, given[option])
-    end
-    settings.sticky = sticky.of_options(where .. "sticky", given.sticky)
-    settings.subset_size = optional(where, given, "subset_size", WHOLE, 1, 1000000, "all servers")
-    if settings.subset_size and settings.sticky then
-        bad(where .. "subset_size", "is set, and sticky", "leave one out: a session's server is not in every subset")
-    end
-    -- A request that is done within a second is no session.
-    settings.session_grace_s = optional(where, given, "session_grace_s", SECONDS, 1, 86400, "sessions that stay")
-    settings.session_max_age_s = optional(where, given, "session_max_age_s", SECONDS, 1, 31536000, "no limit")
+    settings.timeouts = timeouts_of(settings)
     settings.closes_sessions = (settings.session_grace_s or settings.session_max_age_s) ~= nil
-    if given.session_spread_s ~= nil and not settings.session_grace_s then
-        bad(where .. "session_spread_s", "is for sessions that are closed", "set session_grace_s, too")
-    end
     return settings
+end
+
+
+--- Check the options of every upstream that the controller lists: those that only one upstream can have are refused.
+function _M.check_for_any(where, given)
+    for _, row in ipairs(OPTIONS) do
+        if row.single_upstream and given[row.name] ~= nil then
+            bad(where .. row.name, "is set, and it is of one upstream",
+                "leave it out, or name that upstream in the option `upstreams`")
+        end
+    end
+    return _M.check(where, given)
 end
 
 

@@ -1,12 +1,25 @@
---- Checks of one option of init_worker. A bad option is the caller's bug: an
--- error that names it and the remedy. Pure.
+--- Checks of init_worker's options. A bad option is the caller's bug: an error that names it and the remedy. Pure.
 --
--- Numbers that belong together are rows: the option, what it is, the lowest, the highest, the default.
+-- Options are rows of a table, in core/options and core/upstream_options:
+--
+--   name      the option
+--   default   its value if it is left out
+--   unset     without a default: what holds if it is left out, for errors
+--   required  whether its check is called even if it is left out
+--   check     function(value, option, row, settings): return the setting, or raise. `option` is its full name;
+--             `settings` has the options of the rows above
+--   taken_by  the module that reads the setting, such as "phase/limit"
+--   read_as   the name under which it does, if that is not the option's
+--
+-- An option cannot exist without a check, because only rows are known; and spec/core/option_table_spec.lua fails if the
+-- module that takes an option does not read it.
+--
+-- Numbers that belong together are shorter rows: the option, its kind, the lowest, the highest, the default.
 
 local _M = { NUMBER = "a number", SECONDS = "a number of seconds", WHOLE = "a whole number" }
 
 
---- Refuse an option.
+--- Refuse an option: raise an error that names it, the problem and the remedy.
 function _M.bad(option, problem, remedy)
     error("steelyard.init_worker: option `" .. option .. "` " .. problem .. "; " .. remedy, 0)
 end
@@ -23,16 +36,6 @@ function _M.only_known(given, known, where)
             _M.bad(where .. tostring(key), "is unknown", "there are: " .. known)
         end
     end
-end
-
-
---- An option that must be a table.
-function _M.list(given, option, name, remedy)
-    local value = given[option]
-    if type(value) ~= "table" then
-        _M.bad(name, "must be a table", remedy)
-    end
-    return value
 end
 
 
@@ -77,6 +80,61 @@ function _M.right(where, given, name, is_right, problem, remedy)
         return value
     end
     _M.bad(where .. name, string.format(problem, tostring(value)), remedy)
+end
+
+
+--- The check of a number within bounds.
+function _M.within(what, low, high)
+    return function(value, option, row)
+        local left_out = row.default
+        if left_out == nil then
+            left_out = row.unset
+        end
+        return _M.number({ [option] = value }, option, option, what, low, high, left_out)
+    end
+end
+
+
+--- The check of any other single value.
+-- @param is_right function of the value; or the type that it must have
+-- @param problem  of a value that is not right; %s is replaced by the value
+function _M.matching(is_right, problem, remedy)
+    return function(value, option)
+        return _M.right("", { [option] = value }, option, is_right, problem, remedy)
+    end
+end
+
+
+--- The names of some rows as a text, for only_known().
+-- @param is_chosen function of a row; left out: all of them
+function _M.names(rows, is_chosen)
+    local names = {}
+    for _, row in ipairs(rows) do
+        if not is_chosen or is_chosen(row) then
+            names[#names + 1] = row.name
+        end
+    end
+    return table.concat(names, ", ")
+end
+
+
+--- Check options against the rows of those that exist, and fill in the defaults; raises with option and remedy.
+-- @param where what is before their names in an error
+-- @return the settings, by the options' names
+function _M.options(rows, given, where)
+    _M.only_known(given, _M.names(rows), where)
+    local settings = {}
+    for _, row in ipairs(rows) do
+        local value = given[row.name]
+        if value == nil then
+            value = row.default
+        end
+        if value ~= nil or row.required then
+            value = row.check(value, where .. row.name, row, settings)
+        end
+        settings[row.name] = value
+    end
+    return settings
 end
 
 

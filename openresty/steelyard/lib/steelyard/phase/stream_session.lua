@@ -10,6 +10,7 @@ local balancer = require "ngx.balancer"
 local options_of = require "steelyard.core.options"
 local request = require "steelyard.phase.request"
 local try_outcomes = require "steelyard.core.try_outcomes"
+local upstream_options = require "steelyard.core.upstream_options"
 local validate = require "steelyard.core.validate"
 local worker = require "steelyard.phase.worker"
 
@@ -18,10 +19,6 @@ local start_time = ngx.req.start_time
 
 -- NGX_BUSY, for which ngx_stream_lua has no name: nginx closes the connection, and says 502 in $status.
 local NO_LIVE_UPSTREAMS = -3
-
-local KNOWN_OF_UPSTREAM = "bootstrap, picker, hash_key, hash_balance_factor, retries, max_fails, fail_timeout_s, "
-                          .. "slow_start_s, panic_threshold, eject, check, connect_timeout_s, "
-                          .. "session_grace_s, session_spread_s, session_max_age_s"
 
 -- What was in flight when the tries came, where nobody wants to know.
 local NOT_LOOKED = {}
@@ -34,7 +31,7 @@ local function check(options)
     local checked = options_of.check(options)
     for name, settings in pairs(checked.upstreams) do
         local where = "upstreams." .. name .. "."
-        validate.only_known(options.upstreams[name], KNOWN_OF_UPSTREAM, where)
+        validate.only_known(options.upstreams[name], upstream_options.STREAM_NAMES, where)
         settings.no_half_open = true -- nothing tells before its end that a connection was taken
         if settings.hash_key ~= "address" then
             validate.bad(where .. "hash_key", "is " .. settings.hash_key,
