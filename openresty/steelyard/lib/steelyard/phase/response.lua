@@ -133,7 +133,7 @@ local function note_load(var, live, address)
     if not load then
         local binary = var.upstream_http_endpoint_load_metrics_bin
                        or (live.settings.grpc and var.upstream_trailer_endpoint_load_metrics_bin)
-        load = binary and "BIN " .. binary
+        load = binary and "BIN " .. binary or nil -- not false: callers ask for nil
     end
     if load then
         worker.loads:note(address, load)
