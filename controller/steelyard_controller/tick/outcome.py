@@ -17,7 +17,7 @@ from steelyard_controller.laws.headroom import Headroom, headroom
 from steelyard_controller.laws.snapshot import Snapshot
 from steelyard_controller.laws.zones import Zoning
 from steelyard_controller.messages.inbox import Inbox, Message, Received, is_silent
-from steelyard_controller.tick.snapshot_builder import Used, in_band_utilization, sampled_utilization
+from steelyard_controller.tick.snapshot_builder import Utilizations, in_band_utilization, sampled_utilization
 
 # What is reported and not declared is shown, to be looked at: the four, and as many more as one server has.
 # Without a bound, servers that name their own would make what is kept grow by servers times names.
@@ -93,7 +93,7 @@ def _is_heard(outcome: Outcome, received: Received[Message]) -> bool:
     return received.arrived_s > outcome.led_since_s and not outcome.is_silent(received)
 
 
-def utilization(outcome: Outcome, peer: str) -> Used | None:
+def utilization(outcome: Outcome, peer: str) -> Utilizations | None:
     """Return the indicators of a peer's last sample, or else those that it told in-band.
 
     Those that it reports and nobody declared are there too. None where there are none.
@@ -105,12 +105,14 @@ def utilization(outcome: Outcome, peer: str) -> Used | None:
     return in_band_utilization(reports, peer, outcome.decision.indicators)
 
 
-def all_used(outcome: Outcome) -> dict[str, Used | None]:
+def all_used(outcome: Outcome) -> dict[str, Utilizations | None]:
     """Return by peer what `utilization` returns of it."""
     return {peer.id: utilization(outcome, peer.id) for peer in outcome.table.peers}
 
 
-def indicators(outcome: Outcome, used: Mapping[str, Used | None] | None = None) -> dict[str, dict[str, Any]]:
+def indicators(
+    outcome: Outcome, used: Mapping[str, Utilizations | None] | None = None
+) -> dict[str, dict[str, Any]]:
     """Return by indicator whether it counts, its knee and weight, and how many servers report it.
 
     First those that count, then those that are reported and not declared: of these `MOST_UNDECLARED`, by the

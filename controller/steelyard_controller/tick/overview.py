@@ -14,7 +14,7 @@ from steelyard_controller.laws.explanation import teller
 from steelyard_controller.tick import ranking
 from steelyard_controller.tick.outcome import Outcome, all_used, headroom_of, indicators, shares, utilization
 from steelyard_controller.tick.ranking import View
-from steelyard_controller.tick.snapshot_builder import Used
+from steelyard_controller.tick.snapshot_builder import Utilizations
 from steelyard_controller.tick.upstream_zones import zone_traffic
 
 # A person reads the first ones; ten thousand refused samples are a megabyte.
@@ -107,7 +107,9 @@ def _peer(outcome: Outcome, row: int, *, share: float, pin: float | None, why: s
     }
 
 
-def _totals(outcome: Outcome, share: Sequence[float], used: Mapping[str, Used | None]) -> dict[str, Any]:
+def _totals(
+    outcome: Outcome, share: Sequence[float], used: Mapping[str, Utilizations | None]
+) -> dict[str, Any]:
     """Return sums over all servers, and means of those that are known."""
     peers, snapshot = outcome.table.peers, outcome.snapshot
     timed = np.where(np.isfinite(snapshot.latency_s), np.nan_to_num(snapshot.completed), 0.0)

@@ -221,3 +221,9 @@ def test_costs_are_summed_where_every_load_balancer_tells_them() -> None:
     np.testing.assert_array_equal(one.cost, [np.nan, 4.0])
     none = _snapshot(_inbox(1.0, edge_2=second), 1.0)
     assert np.isnan(none.cost).all()
+
+
+def test_an_upstream_without_servers_has_an_empty_snapshot() -> None:
+    inbox = _inbox(1.0, edge_1=report("edge-1", a=(30, 0, 12, 4.0)))
+    snapshot = build_snapshot(inbox, [], now_s=1.0, tick_s=1.0, knees={"cpu": None, "max_conns": None})
+    assert snapshot.utilization.shape == (0, 2)
