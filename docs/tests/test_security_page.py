@@ -9,12 +9,12 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/guides/security.md").read_text(encoding="utf-8")
 TEST = re.compile(r"`([^`\s]+\.py)::(test_\w+)`")
 
-# What is not covered has no test, and everything else that is a claim stands in a table.
-TABLES = ("claim", "he", "he holds")
+# The first heads of the tables with claims. The section about gaps has none.
+TABLES = ("claim", "the attacker", "the attacker holds")
 
 
 def rows() -> list[tuple[str, str, str]]:
-    """Return each claim: its section, what it says, and the cell that names its tests."""
+    """Return each claim: its section, its text, and the cell with its tests."""
     claims, section, header = [], "", ""
     for line in PAGE.splitlines():
         if line.startswith("## "):
@@ -37,15 +37,15 @@ CLAIMS = rows()
 def test_the_page_makes_claims_about_everything_that_can_be_reached() -> None:
     assert {section for section, _, _ in CLAIMS} == {
         "Clients of the load balancer",
-        "Whoever reaches Memcached",
-        "Whoever may write in a namespace that discovery watches",
-        "Whoever reaches Redis",
-        "Whoever reaches the API",
-        "Whoever reaches the agent-check or the agent's port",
-        "Whoever reaches the xDS port",
-        "Whoever answers an agent's indicator",
+        "Access to Memcached",
+        "Write access to a namespace that discovery watches",
+        "Access to Redis",
+        "Access to the API",
+        "Access to the agent-check or the agent's port",
+        "Access to the xDS port",
+        "Control over an agent's indicator",
         "Other users of a machine, and readers of logs",
-        "A part that was taken over",
+        "A compromised part",
         "How it is shipped",
     }
     assert "## What is not covered\n" in PAGE
@@ -55,7 +55,7 @@ def test_the_page_makes_claims_about_everything_that_can_be_reached() -> None:
 def test_a_claim_names_tests_that_exist(claim: str, proof: str) -> None:
     named = TEST.findall(proof)
     assert named, claim
-    # Nothing else stands there: a test that is spelt wrongly would not be looked for.
+    # Nothing else may be there: a misspelt test would not be looked for.
     assert re.sub(r"[,\s]", "", TEST.sub("", proof)) == "", proof
     for path, name in named:
         text = (ROOT / path).read_text(encoding="utf-8")
