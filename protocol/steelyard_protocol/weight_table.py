@@ -10,14 +10,15 @@ than the head. `table_chunks` is how a table lies in Memcached that is larger th
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 
-from steelyard_protocol import peer_address, typed_json, wire
+from steelyard_protocol import check_schema, peer_address, typed_json, wire
+from steelyard_protocol.check_schema import CheckField
 from steelyard_protocol.typed_json import Count, Name, TypedReader
 from steelyard_protocol.wire import InvalidMessage, Refused
 
@@ -25,15 +26,6 @@ State = Literal["up", "drain", "down", "backup"]
 
 # Published weights are integers that sum to S, 20 a peer; a law makes S no larger than this by itself.
 MAX_WEIGHT = 1_000_000
-
-# They go into a request of nginx as they are: nothing in them may end its line.
-PATH = re.compile(r"/[!-~]{0,1000}")
-HOST = re.compile(r"[A-Za-z0-9.:_\[\]-]{1,253}")
-GRPC_SERVICE = re.compile(r"[A-Za-z0-9._/-]{0,127}")
-
-# What a certificate can be for: no address, no port. Of at most MAX_SERVER_NAME characters.
-SERVER_NAME = re.compile(r"([0-9_-][0-9._-]*)?[A-Za-z][A-Za-z0-9._-]*")
-MAX_SERVER_NAME = 253
 
 # What a hash picker hashes; nginx has a variable for each.
 HASH_KEY = re.compile(r"address|uri|(header|cookie|argument):[A-Za-z0-9_-]{1,64}")
@@ -165,21 +157,28 @@ def encode_head(table: WeightTable) -> bytes:
     return msgspec.json.encode({"v": wire.VERSION, **members, "weights": weights})
 
 
-class _Check(Struct, kw_only=True):
-    path: Annotated[str, Meta(pattern=rf"^(?:{PATH.pattern})\Z")] | None = None
-    statuses: Annotated[list[Annotated[int, Meta(ge=100, le=599)]], Meta(min_length=1)] | None = None
-    interval_s: Annotated[float, Meta(ge=0.1, le=3600.0)]
-    timeout_s: Annotated[float, Meta(ge=0.05, le=60.0)]
-    rise: Annotated[int, Meta(ge=1, le=100)]
-    fall: Annotated[int, Meta(ge=1, le=100)]
-    host: Annotated[str, Meta(pattern=rf"^(?:{HOST.pattern})\Z")] | None = None
-    tls: bool = False
-    tls_server_name: (
-        Annotated[str, Meta(pattern=rf"^(?:{SERVER_NAME.pattern})\Z", max_length=MAX_SERVER_NAME)] | None
-    ) = None
-    tls_verify: bool = True
-    grpc_service: Annotated[str, Meta(pattern=rf"^(?:{GRPC_SERVICE.pattern})\Z")] | None = None
+def _check_member(field: CheckField) -> tuple[str, Any] | tuple[str, Any, Any]:
+    """Return the name, the type and, if a table may lack it, the default of a setting of a check."""
+    bounds = Meta(ge=field.lowest, le=field.highest)
+    match field.kind:
+        case "text":
+            text = Meta(pattern=rf"^(?:{field.pattern})\Z", max_length=field.longest)
+            kind: Any = Annotated[str, text] | None
+        case "statuses":
+            kind = Annotated[list[Annotated[int, bounds]], Meta(min_length=1)] | None
+        case "number":
+            kind = Annotated[float, bounds]
+        case "whole number":
+            kind = Annotated[int, bounds]
+        case "flag":
+            kind = bool
+    return (field.name, kind) if field.always_sent else (field.name, kind, field.default)
 
+
+if TYPE_CHECKING:
+    _Check = Struct
+else:
+    _Check = msgspec.defstruct("_Check", map(_check_member, check_schema.FIELDS), kw_only=True)
 
 _Factor = Annotated[int, Meta(ge=1, le=LARGEST_FACTOR)]
 
@@ -252,26 +251,6 @@ def _check_factors(zones: tuple[str, ...] | None, factors: tuple[tuple[int, ...]
 def _whole(check: dict[str, Any]) -> dict[str, Any]:
     if check["path"] is None and check["grpc_service"] is None:
         raise InvalidMessage("missing", 'the check has neither "path" nor "grpc_service"')
-    if conflict := check_conflict(check):
+    if conflict := check_schema.conflict(check):
         raise InvalidMessage("range", f"check: {conflict}")
     return check
-
-
-def check_conflict(check: Mapping[str, Any]) -> str | None:
-    """Return what does not go together in a check whose members are right one by one, and the remedy."""
-    path, service, tls = check["path"], check["grpc_service"], check["tls"]
-    name = check["tls_server_name"] or re.sub(r":\d*$", "", check["host"] or "")
-    if path is None and service is None:
-        return 'path is missing: give it, or grpc_service ("" for the server as a whole)'
-    if service is not None and (path is not None or check["statuses"] is not None):
-        return "path and statuses do not go with grpc_service: leave one of them out"
-    if service is not None and tls:
-        return "tls does not go with grpc_service: nginx cannot do it; check a port without TLS, or a path"
-    if not tls and (check["tls_server_name"] is not None or not check["tls_verify"]):
-        return "tls_server_name and tls_verify have no effect without tls: true"
-    if tls and check["tls_verify"] and not SERVER_NAME.fullmatch(name):
-        return (
-            "tls_server_name is missing: the certificate has to be for a name, and host is none; "
-            "give it, or tls_verify: false to trust any certificate"
-        )
-    return None

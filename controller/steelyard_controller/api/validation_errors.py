@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pydantic_core import ErrorDetails
-from steelyard_protocol import weight_table, wire
+from steelyard_protocol import check_schema, wire
 
 from steelyard_controller.api.problems import Mistake
 from steelyard_controller.declarations.upstream import Blend, Check, Peer, Upstream
@@ -96,9 +96,9 @@ def _pattern(pattern: str) -> str:
         )
     if "argument" in pattern:
         return "is no hash key: write address, uri, header:NAME, cookie:NAME or argument:NAME"
-    if pattern.startswith("^/"):
+    if pattern.startswith("^(/"):
         return "is no path: begin it with / and leave out spaces"
-    if pattern.endswith(f"{weight_table.SERVER_NAME.pattern}$"):
+    if pattern.endswith(f"{check_schema.SERVER_NAME.pattern})$"):
         return "is no host name: write it without port, as in example.org"
     return "is not written as it must be"
 

@@ -5,20 +5,17 @@ Pure. Their errors say what is wrong and how to correct it.
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
-from steelyard_protocol import peer_address, sample_record, weight_table, wire
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_validator
+from steelyard_protocol import check_schema, peer_address, sample_record, weight_table, wire
+from steelyard_protocol.check_schema import CheckField
 
 from steelyard_controller import laws
 
 Name = Annotated[str, Field(pattern=f"^{wire.NAME.pattern}$")]
 
 # What can be declared is what a weight table can carry.
-_PATH = f"^{weight_table.PATH.pattern}$"
-_HOST = f"^{weight_table.HOST.pattern}$"
-_SERVER_NAME = f"^{weight_table.SERVER_NAME.pattern}$"
-_GRPC_SERVICE = f"^{weight_table.GRPC_SERVICE.pattern}$"
 _HASH_KEY = f"^({weight_table.HASH_KEY.pattern})$"
 
 
@@ -57,28 +54,44 @@ class Peer(BaseModel):
         return not peer_address.is_name(self.address)
 
 
-class Check(BaseModel):
-    """The active health check that nginx runs: a path (without `statuses` 200 to 399 are good) or gRPC's."""
+def _check_field(field: CheckField) -> tuple[Any, Any]:
+    """Return the type of a setting of a check, and pydantic's field."""
+    bounds = Field(ge=field.lowest, le=field.highest)
+    match field.kind:
+        case "text":
+            # Rust's regexes: $ is the end of the text.
+            text = Field(pattern=f"^({field.pattern})$", max_length=field.longest)
+            kind: Any = Annotated[str, text] | None
+        case "statuses":
+            kind = Annotated[list[Annotated[int, bounds]], Field(min_length=1)] | None
+        case "number":
+            kind = Annotated[float, bounds]
+        case "whole number":
+            kind = Annotated[int, bounds]
+        case "flag":
+            kind = bool
+    return kind, Field(default=field.default, description=field.about)
+
+
+if TYPE_CHECKING:
+    _CheckFields = BaseModel
+else:
+    _CheckFields = create_model(
+        "_CheckFields", **{field.name: _check_field(field) for field in check_schema.FIELDS}
+    )
+
+
+class Check(_CheckFields):
+    """The active health check that nginx runs: HTTP to a path, or gRPC's health service.
+
+    The protocol's `check_schema` has its fields, with bounds and defaults.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    path: str | None = Field(default=None, pattern=_PATH)
-    statuses: list[Annotated[int, Field(ge=100, le=599)]] | None = Field(default=None, min_length=1)
-    interval_s: float = Field(default=2.0, ge=0.1, le=3600)
-    timeout_s: float = Field(default=1.0, ge=0.05, le=60)
-    rise: int = Field(default=2, ge=1, le=100)
-    fall: int = Field(default=3, ge=1, le=100)
-    host: str | None = Field(default=None, pattern=_HOST)
-    tls: bool = False
-    tls_server_name: str | None = Field(
-        default=None, pattern=_SERVER_NAME, max_length=weight_table.MAX_SERVER_NAME
-    )
-    tls_verify: bool = True
-    grpc_service: str | None = Field(default=None, pattern=_GRPC_SERVICE)
-
     @model_validator(mode="after")
     def _goes_together(self) -> "Check":
-        if conflict := weight_table.check_conflict(self.model_dump()):
+        if conflict := check_schema.conflict(self.model_dump()):
             raise ValueError(conflict)
         return self
 

@@ -339,7 +339,7 @@ def test_a_wrong_method_is_told_the_right_ones(api: TestClient) -> None:
         ({"check": {"path": "/", "grpc_service": ""}}, "check", "leave one of them out"),
         ({"check": {"path": "/", "tls": 1}}, "check.tls", "neither true nor false"),
         ({"check": {"path": "/", "tls": True}}, "check", "tls_server_name is missing"),
-        ({"check": {"path": "/", "tls": True, "host": "10.0.0.1:443"}}, "check", "host is none"),
+        ({"check": {"path": "/", "tls": True, "host": "10.0.0.1:443"}}, "check", "host is not one"),
         ({"check": {"path": "/", "tls": True, "tls_server_name": "a:1"}}, "check.tls_server_name", "no host"),
         ({"check": {"path": "/", "tls_verify": False}}, "check", "have no effect"),
         ({"check": {"grpc_service": "", "tls": True}}, "check", "a port without TLS"),

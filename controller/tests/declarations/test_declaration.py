@@ -37,7 +37,7 @@ DECLARATIONS = st.builds(
         shadows=st.sampled_from([{}, {"paper": {"H": 0.7}}]),
         blend=st.none() | st.just(Blend(law="cswrr", percent=20)),
         hash_key=st.sampled_from([None, "uri", "header:X-Session"]),
-        check=st.none() | st.just(Check(path="/healthz")),
+        check=st.none() | st.just(Check.model_validate({"path": "/healthz"})),
         indicators=st.sampled_from([None, {"cpu": Indicator(), "workers": Indicator(knee=0.5)}]),
         peers=st.lists(
             st.builds(
