@@ -141,10 +141,10 @@ bench-law:  ## time of a law's step at 10 to 10,000 peers
 audit: setup-tests  ## ask the databases of known vulnerabilities about every pinned package
 	@scripts/audit
 
-law-cases:  ## the default law where requests are long, dear, open or unseen: the table of docs/control-law.md
+law-cases:  ## the default law with long, expensive, open or unseen requests: the table of docs/research/law.md
 	@$(BIN)/python -m controller.tests.laws.law_cases
 
-plot-law:  ## the step-response plots of docs/control-law.md
+plot-law:  ## the step-response plots of docs/research/law.md
 	@scripts/setup --with-load
 	$(BIN)/python controller/benchmarks/plot_law.py
 

@@ -1,4 +1,4 @@
-"""The plots of docs/control-law.md: `make plot-law`.
+"""The plots of docs/research/law.md: `make plot-law`.
 
 The laws in the fluid model that the tests use too: no noise, so what moves is the law.
 """
@@ -20,7 +20,7 @@ from testing.fluid_model import OTHER_INDICATORS, Servers, decisions
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-PLOTS = Path(__file__).parents[2] / "docs" / "plots"
+PLOTS = Path(__file__).parents[2] / "docs" / "research" / "plots"
 
 SHOWN: dict[str, tuple[str, dict[str, float], dict[str, Any]]] = {
     "cswrr": ("cswrr", {}, {"linestyle": "--"}),
@@ -168,7 +168,7 @@ def fades_and_fails() -> None:
 
 
 def saved(figure: Any, name: str) -> None:  # noqa: ANN401 - matplotlib's figure
-    """Write a plot to docs/plots."""
+    """Write a plot to docs/research/plots."""
     path = PLOTS / f"{name}.png"
     # No date and no version in the file: the same law draws the same bytes.
     figure.savefig(path, dpi=100, metadata={"Software": None})

@@ -9,7 +9,7 @@ const PINNED = [{ label: "Pinned", value: "{pinned:count}", note: "A person fixe
 /** What the limits mean that every law has; a law brings the words for its own. */
 const LIMITS = {
   pin: "the pins were scaled to leave something to the others",
-  one: "raised to 1, the least there is",
+  one: "raised to 1, the smallest weight",
 };
 
 /** Return [{label, value, note}] that end with the weight; `law` is its description, undefined where there is none. */

@@ -151,7 +151,7 @@ function inFlight({ in_flight: flight, open }) {
 
 /** The reason begins with the weight, which has a column of its own. */
 function sentence({ why }) {
-  const reason = why.replace(/^\d+,? /, "");
+  const reason = why.replace(/^\d+: /, "");
   return reason.charAt(0).toUpperCase() + reason.slice(1);
 }
 

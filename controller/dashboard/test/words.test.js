@@ -79,7 +79,7 @@ test("a step has its figures, each in its format, and the note that holds", () =
 
 test("limits have the words of the law, or of the page, or their name", () => {
   const { limits } = chain({ ...SAID, clamps: ["floor", "one", "new"] }, LAW).at(-1);
-  assert.deepEqual(limits, ["at the least part", "raised to 1, the least there is", "new"]);
+  assert.deepEqual(limits, ["at the least part", "raised to 1, the smallest weight", "new"]);
 });
 
 test("what is pinned is explained by its pin", () => {

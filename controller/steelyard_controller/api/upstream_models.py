@@ -118,7 +118,7 @@ class PeerRow(TableRow):
     waiting: Known = shown(1.0, "of those in flight; null where the law does not tell")
     open: Known = shown(2.0, "the others: merely open, and no work waits")
     latency_ms: Known = shown(4.1)
-    why: str = shown("267 because it does 410 requests per busy second (baseline 333).")
+    why: str = shown("267: does 410 requests per busy second, from 1290 observed requests")
     pod: Annotated[
         Condition,
         Field(
@@ -257,7 +257,7 @@ class Explanation(BaseModel):
     figures: dict[str, float | None] = Field(description="every figure of the decision, by name")
     clamps: list[str] = Field(description="the bounds that were hit")
     parameters: dict[str, float]
-    sentence: str = shown("267 because it does 410 requests per busy second (baseline 333).")
+    sentence: str = shown("267: does 410 requests per busy second, from 1290 observed requests")
     shadows: dict[str, Shadow]
 
 

@@ -51,20 +51,21 @@ SCHEMA = Schema(
 def _reason(row: Row) -> list[str]:
     median = row.get("median_weight")
     if isnan(median):
-        return [f"because fewer than two peers have a weight of their own: its baseline {row.baseline}"]
+        return [f"fewer than two servers have a weight of their own, so it gets its baseline {row.baseline}"]
     if row.is_set("own_weight"):
         able = in_digits(float(row.decision.capacity_estimate[row.index]))
-        clauses = [f"because it serves {able} requests per unit of utilization"]
+        clauses = [f"serves {able} requests per unit of utilization"]
         if row.get("eps") > 0:
             clauses.append(f"with {in_digits(row.get('eps'))} failures per second counted as utilization")
         return clauses
     if row.is_set("blackout"):
-        why = f"its reports are watched for another {in_seconds(row.get('blackout_left_s'))} first"
+        why = f"its reports are only watched for another {in_seconds(row.get('blackout_left_s'))}"
     elif row.is_set("expired"):
         why = "its last report has expired"
     else:
-        why = "it has not reported yet"
-    return [f"because {why}: the median of the others, {in_digits(median)} requests per unit of utilization"]
+        why = "has not reported yet"
+    median_text = f"the median of the others, {in_digits(median)} requests per unit of utilization"
+    return [f"{why}, so it gets {median_text}"]
 
 
 PRESENTATION = Presentation(

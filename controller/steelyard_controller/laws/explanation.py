@@ -1,7 +1,7 @@
-"""Why a peer has its weight: every figure of one row of a decision, and one sentence.
+"""The explanation of a peer's weight: every figure of one row of a decision, and one sentence.
 
-Pure. The sentence begins with the weight as it is in the table, gives the main
-reason and what else the law says of it, and ends with the clamps that every law has.
+Pure. The sentence begins with the weight in the table. The law's main reason and its other clauses follow,
+and last the clamps that every law has.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,10 +16,10 @@ from steelyard_controller.laws.presentation import Row, in_percent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """One peer's row of a decision; None where a figure is not known.
+    """One peer's row of a decision; None for a figure that is not known.
 
     `figures` are the decision's columns by name: inputs and their ages, residuals, evidence,
-    factors, restarts, and the clamps (`clamp_...`, 1 where hit). `clamps` names those that were.
+    factors, restarts, and the clamps (`clamp_...`, 1 if hit). `clamps` names those that were hit.
     """
 
     id: str
@@ -39,7 +39,7 @@ class Explanation:
 
 
 def explain(decision: Decision, index: int) -> Explanation:
-    """Return every figure behind the weight of peer `index`, and one sentence for a person."""
+    """Return every figure behind the weight of peer `index`, and a sentence."""
     figures = {name: _known(column[index]) for name, column in decision.columns.items()}
     return Explanation(
         id=decision.ids[index],
@@ -59,7 +59,7 @@ def explain(decision: Decision, index: int) -> Explanation:
             if name.startswith("clamp_") and value == 1
         ),
         parameters=dict(decision.parameters),
-        sentence=teller(decision)(index),
+        sentence=sentence_writer(decision)(index),
     )
 
 
@@ -67,11 +67,11 @@ def _known(value: float) -> float | None:
     return None if isnan(value) else float(value)
 
 
-def teller(decision: Decision) -> Callable[[int], str]:
-    """Return what tells the sentence for the peer at an index; what the peers share is reckoned once."""
+def sentence_writer(decision: Decision) -> Callable[[int], str]:
+    """Return a function from a peer's index to its sentence; figures of all peers are computed once."""
     if decision.parts:
         (_, before), (_, after) = decision.parts
-        return partial(_blended, decision, teller(before), teller(after))
+        return partial(_blended, decision, sentence_writer(before), sentence_writer(after))
     largest_figures: dict[str, float] = {}
     return lambda index: _sentence(Row(decision, index, largest_figures))
 
@@ -79,26 +79,26 @@ def teller(decision: Decision) -> Callable[[int], str]:
 def _sentence(row: Row) -> str:
     decision = row.decision
     if row.is_set("leaving"):
-        main = "because its agent said that the server is being stopped: a fiftieth of the baseline "
+        main = "its agent reported that the server is stopping, so it gets a fiftieth of its baseline "
         clauses = [f"{main}{row.baseline}"]
     elif not isnan(row.get("pinned")):
-        clauses = [f"because a person pinned it to {100 * row.get('pinned') / decision.total:.4g} %"]
+        clauses = [f"pinned to {100 * row.get('pinned') / decision.total:.4g} % by a person"]
         if row.is_set("clamp_pin"):
             clauses.append("scaled so that the pins leave every other server at least 1")
     else:
         clauses = laws.presentation_of(decision.law).reason(row)
     if row.get("eligible") == 0:
-        clauses.append("out of service now, so this is kept for later and nothing is learnt")
+        clauses.append("out of service now: the weight is kept for its return, and nothing is learnt")
     if row.is_set("clamp_one"):
-        clauses.append("raised to 1, the least there is")
-    return f"{row.weight} {', '.join(clauses)}"
+        clauses.append("raised to 1, the smallest weight")
+    return f"{row.weight}: {', '.join(clauses)}"
 
 
 def _blended(
-    decision: Decision, tell_before: Callable[[int], str], tell_after: Callable[[int], str], index: int
+    decision: Decision, write_before: Callable[[int], str], write_after: Callable[[int], str], index: int
 ) -> str:
     (_, before), (part, after) = decision.parts
     return (
-        f"{decision.weights[index]:.0f}, which is {in_percent(part)} of the way "
-        f"from {before.law} ({tell_before(index)}) to {after.law} ({tell_after(index)})"
+        f"{decision.weights[index]:.0f}: {in_percent(part)} of the way "
+        f"from {before.law} ({write_before(index)}) to {after.law} ({write_after(index)})"
     )

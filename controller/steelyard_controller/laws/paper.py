@@ -52,18 +52,18 @@ def _reason(row: Row) -> list[str]:
     score = float(row.decision.score[row.index])
     high, low = row.decision.parameters["H"], row.decision.parameters["L"]
     if isnan(score):
-        return [f"because there is no sample of it to judge: its baseline is {row.baseline}"]
-    # Eq 8 does not sum to S; without a word about it the figures would not add up.
+        return [f"no sample to judge it by, so it gets its baseline {row.baseline}"]
+    # Eq 8 does not sum to S: without this clause the figures would not add up.
     scaled = f"scaled so that all weights sum to {row.decision.total}"
-    share = f"its {in_percent(row.get('share'))} of all scores times its baseline {row.baseline}, {scaled}"
+    share = f"{in_percent(row.get('share'))} of all scores times baseline {row.baseline}, {scaled}"
     if row.is_set("high_load"):
-        return [f"because its score {score:.2f} is at most H = {high:g} (high load): {share}"]
+        return [f"score {score:.2f} is at most H = {high:g} (high load): {share}"]
     if row.is_set("low_load"):
-        main = f"because its score {score:.2f} is at least L = {low:g} (low load)"
+        main = f"score {score:.2f} is at least L = {low:g} (low load)"
         return [f"{main} while another is overloaded: {share}"]
     if row.decision.alert:
-        return [f"because its score {score:.2f} is between H and L: its baseline {row.baseline}, {scaled}"]
-    return [f"because no score is at most H = {high:g}: it returns to its baseline {row.baseline}"]
+        return [f"score {score:.2f} is between H and L: baseline {row.baseline}, {scaled}"]
+    return [f"no score is at most H = {high:g}, so it returns to its baseline {row.baseline}"]
 
 
 PRESENTATION = Presentation(
@@ -138,7 +138,7 @@ class Paper(Law):
         printed = adjusted_weights(baseline, shares, high | low, scale)
         before = np.where(np.isnan(previous["W"]), baseline, previous["W"])
         printed = np.where(alert, printed, before + parameters.decay * (baseline - before))
-        # A score of 0 makes eq 8 answer 0, and a law never does: only a person drains.
+        # A score of 0 makes eq 8 answer 0, which would drain the server: only a person may do that.
         printed = np.maximum(printed, baseline * 1e-6)
         by_name = list(enumerate(snapshots.indicators))
         decided, decisions = build_decisions(

@@ -1,7 +1,7 @@
-"""How a law shows itself: a sentence, a colour, the steps to a weight, and the reason of one in words.
+"""The presentation of a law: a sentence, a colour, the steps to a weight, and the reason for a weight.
 
-Pure. Each law declares its `Presentation` beside its schema. REST publishes all of it but the reason, which
-`explanation` asks for; the page, the lab and the benchmarks keep no list of their own.
+Pure. Each law declares its `Presentation` beside its schema. REST publishes all of it except the reason:
+`explanation` calls that. So the page, the lab and the benchmarks need no list of laws.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,9 +14,9 @@ from steelyard_controller.laws.decision import Decision
 
 
 class Row:
-    """One peer's figures of a decision, read by name; NaN where there is none.
+    """One peer's figures of a decision, read by name; NaN for an unknown name.
 
-    `largest_figures` is shared by the rows of one decision, so that each is reckoned once.
+    The rows of one decision share `largest_figures`, so that each is computed once.
     """
 
     def __init__(self, decision: Decision, index: int, largest_figures: dict[str, float]) -> None:
@@ -32,11 +32,11 @@ class Row:
         return float("nan") if column is None else float(column[self.index])
 
     def is_set(self, name: str) -> bool:
-        """Tell whether a figure is known, and above 0."""
+        """Return whether a figure is known and above 0."""
         return self.get(name) > 0
 
     def largest(self, name: str) -> float:
-        """Return the largest figure among the peers in service; 0 where there is none."""
+        """Return the largest figure among the peers in service; 0 without any."""
         if name not in self._largest:
             columns = self.decision.columns
             in_service = columns["eligible"] > 0
@@ -46,16 +46,16 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step from what was measured to a weight, as the page shows it.
+    """One step from measurements to a weight, as the page shows it.
 
-    label      what it is
+    label      name of the step
     value      its figure, as text
     note       a sentence about it
-    instead    by the name of a figure: the note where that figure is not 0; the first of them holds
+    instead    other notes, by the name of a figure: the first one whose figure is not 0 replaces the note
 
     The texts name figures in braces, each with its format: `{backlog:factor}`. Figures are those of an
-    explanation, its `baseline`, `score` and `capacity_estimate`; formats are count, percent, factor, and of
-    seconds duration and milliseconds.
+    explanation, and its `baseline`, `score` and `capacity_estimate`. Formats are count, percent and factor;
+    for seconds, duration and milliseconds.
     """
 
     label: str
@@ -65,18 +65,18 @@ class Step:
 
 
 FORMATS = ("count", "percent", "factor", "duration", "milliseconds")
-"""How a figure is written."""
+"""Formats of figures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presentation:
-    """How a law shows itself.
+    """The presentation of a law.
 
-    sentence   what its weights follow, without a capital and a full stop
+    sentence   the quantity that its weights follow, without a capital and a full stop
     color      its colour in plots, #rrggbb
-    steps      how a weight comes about; what every law has, pins and the weight itself, follows by itself
-    limits     what it means that a clamp of the law's own was hit, by the clamp
-    reason     returns the clauses that say why a peer has its weight, the main one first
+    steps      the steps to a weight; the page adds those of every law: pins and the weight itself
+    limits     the meaning of each of the law's own clamps, by its name
+    reason     function that returns the clauses of the reason for a peer's weight, the main one first
     """
 
     sentence: str
@@ -86,7 +86,7 @@ class Presentation:
     limits: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what is published, as a JSON-able object."""
+        """Return the published members, ready for JSON."""
         return {
             "sentence": self.sentence,
             "color": self.color,
@@ -102,15 +102,20 @@ def in_percent(ratio: float) -> str:
 
 
 def in_digits(value: float) -> str:
-    """Return a figure in three digits, a large one in as many as it has."""
+    """Return a figure in three digits, or without decimals from 100 on."""
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def in_seconds(value: float) -> str:
-    """Return a time in seconds, or in milliseconds where it is short."""
+    """Return a time in seconds, or in milliseconds below 95 ms."""
     return f"{value:.1f} s" if value >= 0.095 else f"{1000 * value:.0f} ms"
 
 
 def in_ticks(count: float) -> str:
     """Return a number of ticks."""
-    return "1 tick" if count == 1 else f"{count:.0f} ticks"
+    return count_of(count, "tick")
+
+
+def count_of(count: float, noun: str) -> str:
+    """Return a rounded number and its noun, in the plural unless the number is 1."""
+    return f"{count:.0f} {noun}{'' if f'{count:.0f}' == '1' else 's'}"

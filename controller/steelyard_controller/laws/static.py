@@ -19,7 +19,7 @@ SCHEMA = Schema(law="static", version=1, columns={"W": Column(initial=float("nan
 
 
 def _reason(_row: Row) -> list[str]:
-    return ["because that is its baseline, which the law static keeps"]
+    return ["its baseline, which the law static keeps"]
 
 
 PRESENTATION = Presentation(

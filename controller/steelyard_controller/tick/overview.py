@@ -10,7 +10,7 @@ import numpy as np
 from steelyard_protocol.weight_table import to_document
 
 from steelyard_controller.declarations.declaration import Declaration
-from steelyard_controller.laws.explanation import teller
+from steelyard_controller.laws.explanation import sentence_writer
 from steelyard_controller.tick import ranking
 from steelyard_controller.tick.outcome import Outcome, all_used, headroom_of, indicators, shares, utilization
 from steelyard_controller.tick.ranking import View
@@ -74,10 +74,14 @@ def _peers(
     """Return the table's rows at these places, with what it does not say of their servers."""
     table = replace(outcome.table, peers=tuple(outcome.table.peers[row] for row in rows))
     pins = {peer.id: peer.pin for peer in declaration.upstream.peers}
-    tell, troubles, pods = teller(outcome.decision), ranking.troubles(outcome), declaration.pods
+    write_sentence, troubles, pods = (
+        sentence_writer(outcome.decision),
+        ranking.troubles(outcome),
+        declaration.pods,
+    )
     documents: list[dict[str, Any]] = to_document(table)["peers"]
     for row, peer in zip(rows, documents, strict=True):
-        peer |= _peer(outcome, row, share=share[row], pin=pins.get(peer["id"]), why=tell(row))
+        peer |= _peer(outcome, row, share=share[row], pin=pins.get(peer["id"]), why=write_sentence(row))
         peer["troubles"] = [said for said, having in troubles.items() if having[row]]
         if peer["id"] in pods:
             peer["pod"] = pods[peer["id"]]

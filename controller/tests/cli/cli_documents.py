@@ -24,7 +24,7 @@ def live(name: str = "server-1", **changes: Any) -> dict[str, Any]:
         "waiting": 1.0,
         "open": 2.0,
         "latency_ms": 4.123,
-        "why": "267 because it does 410 requests per busy second",
+        "why": "267: does 410 requests per busy second",
         "shadows": {"paper": 312.0},
         **changes,
     }

@@ -266,8 +266,8 @@ def explanation(**changes: Any) -> api_documents.Explanation:
             "baseline": 333.3, "score": 0.6217, "capacity_estimate": 410.4, "alert": False,
             "entropy_weights": {"cpu": 0.7, "net": 0.1, "io": 0.1, "mem": 0.1},
             "figures": {"residual_cpu": 0.58, "backlog_s": None}, "clamps": ["floor"],
-            "parameters": {"H": 0.3}, "sentence": "267 because it does 410 requests per busy second",
-            "shadows": {"paper": {"weight": 312.0, "sentence": "312 because no score is at most H = 0.3"}},
+            "parameters": {"H": 0.3}, "sentence": "267: does 410 requests per busy second",
+            "shadows": {"paper": {"weight": 312.0, "sentence": "312: no score is at most H = 0.3"}},
             **changes,
         }
     )  # fmt: skip
@@ -276,7 +276,7 @@ def explanation(**changes: Any) -> api_documents.Explanation:
 def test_an_explanation_begins_with_the_sentence() -> None:
     assert text(weight_explanation.of_explanation("web", explanation(), PIPED)) == (
         "web/server-1\n"
-        "267 because it does 410 requests per busy second\n"
+        "267: does 410 requests per busy second\n"
         "\n"
         "law                steelyard\n"
         "weight             267 (before: 270), 89 in the table\n"
@@ -294,13 +294,13 @@ def test_an_explanation_begins_with_the_sentence() -> None:
         "  H  0.3\n"
         "\n"
         "shadow paper\n"
-        "would give 312 because no score is at most H = 0.3"
+        "would give 312: no score is at most H = 0.3"
     )
 
 
 def test_a_sentence_is_broken_between_words() -> None:
     lines = weight_explanation.of_explanation("web", explanation(), Look(width=30))
-    assert lines[1:3] == ["267 because it does 410", "requests per busy second"]
+    assert lines[1:3] == ["267: does 410 requests per", "busy second"]
 
 
 def declared(**changes: Any) -> api_documents.Declared:

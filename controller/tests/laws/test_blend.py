@@ -81,7 +81,6 @@ def test_a_blend_explains_both_of_its_laws() -> None:
     assert explanation.figures["weight_from"] == pytest.approx(before.weights[0])
     assert explanation.figures["weight_to"] == pytest.approx(after.weights[0])
     assert explanation.sentence == (
-        "280, which is 40 % of the way from static (334 because that is its baseline, "
-        "which the law static keeps) to steelyard (200 because it does 125 requests per busy second "
-        "(baseline 333: prior 0.2 %))"
+        "280: 40 % of the way from static (334: its baseline, which the law static keeps) "
+        "to steelyard (200: does 125 requests per busy second, from 2637 observed requests)"
     )

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 from steelyard_controller import laws
-from steelyard_controller.laws.explanation import explain, teller
+from steelyard_controller.laws.explanation import explain, sentence_writer
 from steelyard_controller.laws.snapshot import Floats, Snapshot
 
 from .snapshots import snapshot, steps
@@ -55,11 +55,11 @@ def test_the_weight_before_is_the_last_answer() -> None:
 def test_capacity_baseline_and_prior() -> None:
     # 100 requests at 0.5 busy, a third of S each.
     assert sentence("steelyard", *[snapshot()] * WARM) == (
-        "334 because it does 200 requests per busy second (baseline 333: prior 0.2 %)"
+        "334: does 200 requests per busy second, from 2637 observed requests"
     )
 
 
-def test_what_the_peers_share_is_reckoned_once_for_all_sentences() -> None:
+def test_figures_of_all_peers_are_computed_once_for_all_sentences() -> None:
     class Counted(dict[str, Floats]):
         asked: ClassVar[Counter[str]] = Counter()
 
@@ -68,15 +68,15 @@ def test_what_the_peers_share_is_reckoned_once_for_all_sentences() -> None:
             return super().__getitem__(name)
 
     _, decision = steps(laws.create("steelyard"), [snapshot()] * 3)
-    tell = teller(replace(decision, columns=Counted(decision.columns)))
-    assert [tell(peer) for peer in range(3)] == [explain(decision, peer).sentence for peer in range(3)]
+    write = sentence_writer(replace(decision, columns=Counted(decision.columns)))
+    assert [write(peer) for peer in range(3)] == [explain(decision, peer).sentence for peer in range(3)]
     assert Counted.asked["eligible"] == 1
 
 
 def test_a_backlog() -> None:
     text = sentence("steelyard", *[snapshot(cpu=0.9)] * WARM, snapshot(cpu=0.9, in_flight=(100, 1, 1)))
     assert text == (
-        "268 because it does 111 requests per busy second (baseline 333: prior 0.2 %), "
+        "268: does 111 requests per busy second, from 2651 observed requests, "
         "20 % taken off for a backlog of 0.6 s above the mean"
     )
 
@@ -98,7 +98,7 @@ def test_slowness_and_failures() -> None:
 def test_a_step_in_speed() -> None:
     slower = snapshot(cpu=(1.0, 0.5, 0.5), latency_s=(0.5, 0.01, 0.01))
     text = sentence("steelyard", *[snapshot()] * WARM, slower)
-    assert text.endswith("its speed has just changed, so what was known before is forgotten")
+    assert text.endswith("its speed has just changed, so earlier evidence is discarded")
 
 
 def test_what_is_not_ours() -> None:
@@ -109,7 +109,7 @@ def test_what_is_not_ours() -> None:
 
 def test_no_sample_yet() -> None:
     text = sentence("steelyard", snapshot(cpu=(None, 0.5, 0.5), completed=(None, 100, 100), in_flight=0))
-    assert "because there was no sample of it yet: on its baseline 333" in text
+    assert "no sample yet, so it gets its baseline 333" in text
 
 
 def test_a_sample_that_is_missing_now() -> None:
@@ -120,7 +120,7 @@ def test_a_sample_that_is_missing_now() -> None:
 def test_no_traffic() -> None:
     idle = snapshot(cpu=0.0, completed=0, in_flight=0, latency_s=None)
     assert sentence("steelyard", *[idle] * WARM) == (
-        "334 because it has had no work lately that shows what it can do: on its baseline 333"
+        "334: no recent work shows its capacity, so it gets its baseline 333"
     )
 
 
@@ -136,71 +136,67 @@ def test_slow_start() -> None:
     assert text.endswith("held to 50 % by slow start")
 
 
-def test_where_all_start_nobody_is_held() -> None:
+def test_slow_start_of_all_servers_holds_none_of_them() -> None:
     assert "slow start" not in sentence("steelyard", snapshot())
 
 
 @pytest.mark.parametrize("law", laws.NAMES)
 def test_leaving_pinned_and_out_of_service_read_the_same_under_every_law(law: str) -> None:
     assert sentence(law, snapshot(leaving="a", cpu=(None, 0.5, 0.5))) == (
-        "10 because its agent said that the server is being stopped: a fiftieth of the baseline 333"
+        "10: its agent reported that the server is stopping, so it gets a fiftieth of its baseline 333"
     )
-    assert sentence(law, snapshot(pinned=(400, None, None))) == "400 because a person pinned it to 40 %"
+    assert sentence(law, snapshot(pinned=(400, None, None))) == "400: pinned to 40 % by a person"
     assert sentence(law, snapshot(pinned=(3000, 1000, None))) == (
-        "749 because a person pinned it to 300 %, scaled so that the pins leave every other server at least 1"
+        "749: pinned to 300 % by a person, scaled so that the pins leave every other server at least 1"
     )
     assert sentence(law, snapshot(eligible="bc")).endswith(
-        "out of service now, so this is kept for later and nothing is learnt"
+        "out of service now: the weight is kept for its return, and nothing is learnt"
     )
 
 
-def test_raised_to_the_least_there_is() -> None:
+def test_raised_to_the_smallest_weight() -> None:
     text = sentence("static", snapshot(baseline=(1, 1e6, 1e6)))
-    assert text == (
-        "1 because that is its baseline, which the law static keeps, raised to 1, the least there is"
-    )
+    assert text == ("1: its baseline, which the law static keeps, raised to 1, the smallest weight")
 
 
 def test_paper_high_low_between_and_calm() -> None:
     rows = [[0.95, 0.2, 0.1, 0.3], [0.35, 0.2, 0.1, 0.3], [0.1, 0.2, 0.1, 0.3]]
     high = snapshot(utilization=rows)
     assert sentence("paper", high, H=0.3, L=0.8) == (
-        "20 because its score 0.05 is at most H = 0.3 (high load): "
-        "its 3 % of all scores times its baseline 333, scaled so that all weights sum to 1000"
+        "20: score 0.05 is at most H = 0.3 (high load): "
+        "3 % of all scores times baseline 333, scaled so that all weights sum to 1000"
     )
     assert sentence("paper", high, H=0.3, L=0.8, peer=1).endswith(
-        "because its score 0.65 is between H and L: its baseline 333, scaled so that all weights sum to 1000"
+        "score 0.65 is between H and L: baseline 333, scaled so that all weights sum to 1000"
     )
     assert sentence("paper", high, H=0.3, L=0.8, peer=2).endswith(
-        "because its score 0.90 is at least L = 0.8 (low load) while another is overloaded: "
-        "its 56 % of all scores times its baseline 333, scaled so that all weights sum to 1000"
+        "score 0.90 is at least L = 0.8 (low load) while another is overloaded: "
+        "56 % of all scores times baseline 333, scaled so that all weights sum to 1000"
     )
     assert sentence("paper", snapshot()) == (
-        "334 because no score is at most H = 0.3: it returns to its baseline 333"
+        "334: no score is at most H = 0.3, so it returns to its baseline 333"
     )
     assert sentence("paper", snapshot(cpu=(None, 0.5, 0.5))) == (
-        "334 because there is no sample of it to judge: its baseline is 333"
+        "334: no sample to judge it by, so it gets its baseline 333"
     )
 
 
 def test_cswrr_own_median_blackout_expired_and_alone() -> None:
     uneven = snapshot(ids="abcd", cpu=(0.9, 0.3, 0.3, 0.3))
     silent = snapshot(ids="abcd", cpu=(None, 0.3, 0.3, 0.3))
-    assert (
-        sentence("cswrr", uneven, blackout=0) == "100 because it serves 111 requests per unit of utilization"
-    )
+    assert sentence("cswrr", uneven, blackout=0) == "100: serves 111 requests per unit of utilization"
     assert sentence("cswrr", silent, blackout=0) == (
-        "250 because it has not reported yet: the median of the others, 333 requests per unit of utilization"
+        "250: has not reported yet, so it gets the median of the others, 333 requests per unit of utilization"
     )
     joined = snapshot(ids="abcde", cpu=(0.9, 0.3, 0.3, 0.3, 0.1))
-    assert "because its reports are watched for another 9.0 s first: the median" in sentence(
+    assert "its reports are only watched for another 9.0 s, so it gets the median" in sentence(
         "cswrr", *[uneven] * 20, *[joined] * 2, peer=4
     )
-    assert "because its last report has expired: the median" in sentence(
+    assert "its last report has expired, so it gets the median" in sentence(
         "cswrr", uneven, *[silent] * 5, blackout=0, expiration=5
     )
     assert sentence("cswrr", snapshot(ids="a"), blackout=0) == (
-        "1000 because fewer than two peers have a weight of their own: its baseline 1000"
+        "1000: fewer than two servers have a weight of their own, so it gets its baseline 1000"
     )
     failing = snapshot(completed=(80, 100, 100), failed=(20, 0, 0))
     assert sentence("cswrr", failing, blackout=0).endswith(

@@ -38,20 +38,20 @@ def test_every_law_has_tests_of_its_own() -> None:
 
 
 def test_every_plot_on_the_page_is_there() -> None:
-    plots = re.findall(r"\]\((plots/[^)]+)\)", PAGE.read_text(encoding="utf-8"))
+    plots = re.findall(r"\]\((research/plots/[^)]+)\)", PAGE.read_text(encoding="utf-8"))
     assert plots
     assert [plot for plot in plots if not (PAGE.parent / plot).is_file()] == []
 
 
 def test_the_steps_of_the_default_law_have_the_pages_order_numbers_and_names() -> None:
-    on_the_page = re.findall(r"^\*\*(\d+\. [^*]+)\*\*", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    on_the_page = re.findall(r"^### (\d+\. .+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     in_the_code = re.findall(r"^ +# (\d+\. .+)$", LAW.read_text(encoding="utf-8"), re.MULTILINE)
     assert on_the_page
     assert in_the_code == on_the_page
 
 
 def test_every_file_that_a_step_names_is_there() -> None:
-    named = re.findall(r"^\*\*\d+\. [^*]+\*\* \((`[^)]+)\)", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    files = re.findall(r"`([^`]+)`", " ".join(named))
+    named = re.findall(r"^### \d+\. .+\n\n(`[^.]+)\.", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    files = re.findall(r"`([^` ]+)`", " ".join(named))
     assert files
     assert [name for name in files if not (LAW.parents[1] / f"{name}.py").is_file()] == []

@@ -1,6 +1,6 @@
 """Step responses in the fluid model: one server of four loses half its capacity, and gets it back.
 
-What is asserted here is what docs/control-law.md says; the figures of the one
+What is asserted here is what docs/research/law.md says; the figures of the one
 target that the published weight misses are written down in `UNDERSHOOT`.
 """
 
@@ -29,7 +29,7 @@ OVERSHOOT = 0.10
 PEAK_TO_PEAK = 0.05
 
 # What the weight of the slowed server goes below its target, in parts of the step, while its
-# backlog is worked off (step 8); at load 0.4 there is none. Measured; see docs/control-law.md.
+# backlog is worked off (step 8); at load 0.4 there is none. Measured; see docs/research/law.md.
 UNDERSHOOT = {0.4: 0.0, 0.6: 0.03, 0.75: 0.454, 0.9: 0.656}
 
 every_case = pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from steelyard_controller import laws
 from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.equations import entropy_weights, hardware_weights, residual_score, spread
-from steelyard_controller.laws.explanation import teller
+from steelyard_controller.laws.explanation import sentence_writer
 from steelyard_controller.laws.snapshot import INDICATORS, Snapshot
 
 from .snapshots import figures, snapshot, steps
@@ -89,8 +89,8 @@ def test_a_server_whose_pool_is_full_while_its_cpu_idles_gets_what_it_can_do() -
     # 100 requests a second are all that a can do, and a fifth of what b and c can.
     assert shares(seeing) == pytest.approx([1 / 11, 5 / 11, 5 / 11], abs=0.02)
     assert seeing.alert
-    assert "what it has least of is workers: 0 % is left" in teller(seeing)(0)
-    assert "workers" not in teller(seeing)(1)
+    assert "its tightest indicator is workers, with 0 % left" in sentence_writer(seeing)(0)
+    assert "workers" not in sentence_writer(seeing)(1)
 
 
 def test_where_only_some_report_it_counts_there_and_leaves_the_others_alone() -> None:

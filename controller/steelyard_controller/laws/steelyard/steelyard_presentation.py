@@ -1,4 +1,4 @@
-"""How the law `steelyard` shows itself. Pure."""
+"""The presentation of the law `steelyard`: sentence, steps and reasons. Pure."""
 
 from math import exp, isnan
 
@@ -6,6 +6,7 @@ from steelyard_controller.laws.presentation import (
     Presentation,
     Row,
     Step,
+    count_of,
     in_digits,
     in_percent,
     in_seconds,
@@ -13,10 +14,13 @@ from steelyard_controller.laws.presentation import (
 )
 from steelyard_controller.laws.snapshot import INDICATORS
 
-# Factors within half a percent of 1 are left out of the sentence.
-WORTH_SAYING = 0.005
+# The sentence leaves out factors within half a percent of 1, and loads below it.
+SMALLEST_SHOWN = 0.005
 
-# Where more of an indicator is left it holds nobody up.
+# The sentence names the baseline when at least this part of the estimate comes from it.
+PRIOR_SHOWN = 0.1
+
+# An indicator with more than this left does not limit the server.
 NEARLY_FULL = 0.25
 
 
@@ -27,24 +31,26 @@ def _reason(row: Row) -> list[str]:
     known = {each: value for each, value in left.items() if not isnan(value)}
     sampled = bool(known)
     if evidence < 1 and not sampled:
-        clauses = [f"because there was no sample of it yet: on its baseline {row.baseline}"]
+        clauses = [f"no sample yet, so it gets its baseline {row.baseline}"]
     elif evidence < 1:
-        clauses = [
-            f"because it has had no work lately that shows what it can do: on its baseline {row.baseline}"
-        ]
+        clauses = [f"no recent work shows its capacity, so it gets its baseline {row.baseline}"]
     else:
         able = in_digits(float(row.decision.capacity_estimate[row.index]))
-        main = f"because it does {able} requests per busy second"
-        if row.get("not_ours") >= WORTH_SAYING:
-            main += f" while something else takes {in_percent(row.get('not_ours'))} of it"
-        clauses = [f"{main} (baseline {row.baseline}: prior {in_percent(prior)})"]
+        clauses = [
+            f"does {able} requests per busy second",
+            f"from {count_of(evidence, 'observed request')}",
+        ]
+        if row.get("not_ours") >= SMALLEST_SHOWN:
+            clauses.append(f"while something else takes {in_percent(row.get('not_ours'))} of it")
+        if prior >= PRIOR_SHOWN:
+            clauses.append(f"{in_percent(prior)} of that is assumed from its baseline {row.baseline}")
     tightest = min(known, key=lambda each: known[each], default="")
-    # What a person sees at once, CPU and memory, needs no word; what the application says of itself does.
+    # The page shows CPU and memory beside the sentence, but not the application's own indicators.
     if tightest and tightest not in INDICATORS and known[tightest] <= NEARLY_FULL:
-        clauses.append(f"what it has least of is {tightest}: {in_percent(known[tightest])} is left")
+        clauses.append(f"its tightest indicator is {tightest}, with {in_percent(known[tightest])} left")
     clauses += _taken_off(row)
     if row.is_set("restarted"):
-        clauses.append("its speed has just changed, so what was known before is forgotten")
+        clauses.append("its speed has just changed, so earlier evidence is discarded")
     if sampled and row.is_set("sampleless_ticks"):
         clauses.append(f"without a sample for {in_ticks(row.get('sampleless_ticks'))}")
     if 0 < row.get("reportless_ticks") < 99:
@@ -60,33 +66,33 @@ def _taken_off(row: Row) -> list[str]:
     """Return a clause for each factor that changes the weight noticeably."""
     clauses = []
     factor, over_s = row.get("backlog"), row.get("backlog_s") - row.get("mean_backlog_s")
-    if factor < 1 - WORTH_SAYING:
+    if factor < 1 - SMALLEST_SHOWN:
         over = in_seconds(over_s)
         clauses.append(f"{in_percent(1 - factor)} taken off for a backlog of {over} above the mean")
-    elif factor > 1 + WORTH_SAYING:
+    elif factor > 1 + SMALLEST_SHOWN:
         below = in_seconds(-over_s)
         clauses.append(f"{in_percent(factor - 1)} added for a backlog of {below} below the mean")
-    if row.get("slow") < 1 - WORTH_SAYING:
+    if row.get("slow") < 1 - SMALLEST_SHOWN:
         clauses.append(
             f"{in_percent(1 - row.get('slow'))} taken off because it answers slower than its load explains"
         )
-    if row.get("err") < 1 - WORTH_SAYING:
+    if row.get("err") < 1 - SMALLEST_SHOWN:
         clauses.append(f"{in_percent(1 - row.get('err'))} taken off because it fails more than the others")
-    # Where all are starting, slow start holds nobody back.
+    # If all servers are starting, slow start holds none of them back.
     most_joined = row.largest("join")
     joined = row.get("join") / most_joined if most_joined > 0 else 1.0
-    if joined < 1 - WORTH_SAYING:
+    if joined < 1 - SMALLEST_SHOWN:
         clauses.append(f"held to {in_percent(joined)} by slow start")
     return clauses
 
 
 PRESENTATION = Presentation(
-    sentence="weights follow what each server can do: requests per busy second",
+    sentence="weights follow each server's capacity: requests per busy second",
     color="#D55E00",
     reason=_reason,
     steps=(
         Step(
-            "What it can do",
+            "Capacity",
             "{capacity_estimate:count} requests per busy second",
             "Seen: {evidence_requests:count} requests in {evidence_busy_s:duration} of work. "
             "{prior_share:percent} of the estimate is its baseline.",
@@ -94,32 +100,32 @@ PRESENTATION = Presentation(
         Step(
             "Not ours",
             "{not_ours:percent}",
-            "The part of it that something else keeps busy, a neighbour or a cron job: "
-            "already taken off above.",
+            "The part of the server that something else uses, a neighbour or a cron job. "
+            "The capacity above excludes it.",
         ),
         Step(
             "In flight",
             "{waiting:count} waiting",
-            "{open:count} beside them are merely open: idle connections, streams, requests being served.",
+            "{open:count} more are open and do not wait: idle connections, streams, requests being served.",
         ),
         Step(
             "Backlog",
             "{backlog:factor}",
-            "Work worth {backlog_s:milliseconds} waits in it; "
-            "the mean of all is {mean_backlog_s:milliseconds}.",
+            "Work of {backlog_s:milliseconds} waits in it; "
+            "the mean over all servers is {mean_backlog_s:milliseconds}.",
         ),
         Step("Slowness", "{slow:factor}", "Below 1 when it answers slower than its load explains."),
         Step("Failures", "{err:factor}", "Below 1 when more of its requests fail than the others'."),
         Step(
             "Slow start",
             "{join:factor}",
-            "Below 1 while it is new. What is the same for all servers changes nothing.",
+            "Below 1 while it is new. If it is the same for all servers, it changes nothing.",
         ),
     ),
     limits={
-        "residual": "free capacity was cut to 0…100 %",
-        "backlog": "the factor for its backlog is at its limit",
-        "floor": "at the least part of the baseline that the law gives",
-        "ceiling": "at the largest multiple of the baseline that the law gives",
+        "residual": "utilization above 100 % counts as 100 %",
+        "backlog": "the backlog factor is at its limit",
+        "floor": "at the smallest part of the baseline that the law allows",
+        "ceiling": "at the largest multiple of the baseline that the law allows",
     },
 )
