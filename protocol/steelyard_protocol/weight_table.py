@@ -93,6 +93,9 @@ class WeightTable:
 _MEMBERS = [field.name for field in fields(WeightTable) if field.name != "peers"]
 _OF_A_HEAD = ("upstream", "term", "generation", "issued_at_ms", "digest")
 
+# All that a head can have beside the weights.
+_NOT_IN_DIGEST = {"v", *_OF_A_HEAD, "zone_factors"}
+
 
 class TableTooLarge(Exception):
     """The table has more bytes than nginx reads."""
@@ -129,7 +132,10 @@ def encode(table: WeightTable) -> bytes:
 
 
 def with_digest(table: WeightTable, declared: Sequence[float | None] | None = None) -> WeightTable:
-    """Return the table with the digest of all that its head has not.
+    """Return the table with the digest of all that its head does not have.
+
+    Members are hashed with their names. So two of the same type, such as `reporters` and `zones`, cannot be
+    taken for each other, and a new member is in the digest as soon as the table has it.
 
     `declared` has the baseline of each row as it was declared, None for one that is computed and may change
     without every load balancer reading every row again: nginx does so now and then. Without it those of the
@@ -143,9 +149,9 @@ def with_digest(table: WeightTable, declared: Sequence[float | None] | None = No
         + (() if peer.max_conns is UNSET else (peer.max_conns,))
         for peer, baseline in zip(table.peers, baselines, strict=True)
     ]
-    settings = [table.law, table.picker, table.check, table.hash_key, table.max_conns]
-    fixed = [*settings, table.reporters, table.zones, rows]
-    return replace(table, digest=hashlib.blake2b(msgspec.json.encode(fixed), digest_size=16).hexdigest())
+    fixed = {name: value for name, value in members(table).items() if name not in _NOT_IN_DIGEST}
+    text = msgspec.json.encode({**fixed, "peers": rows})
+    return replace(table, digest=hashlib.blake2b(text, digest_size=16).hexdigest())
 
 
 def encode_head(table: WeightTable) -> bytes:

@@ -113,6 +113,16 @@ def test_whatever_the_head_has_not_changes_the_digest(member: str) -> None:
     assert weight_table.with_digest(other).digest != weight_table.with_digest(table).digest
 
 
+@pytest.mark.parametrize("case", json.loads((CONTRACT / "head.json").read_text())["distinct"])
+def test_the_example_tables_that_are_distinct_have_distinct_digests(case: dict[str, str]) -> None:
+    one, other = weight_table.decode(case["one"].encode()), weight_table.decode(case["other"].encode())
+    assert isinstance(one, weight_table.WeightTable)
+    assert isinstance(other, weight_table.WeightTable)
+    assert weight_table.with_digest(one) == one
+    assert weight_table.with_digest(other) == other
+    assert one.digest != other.digest
+
+
 def test_order_time_and_weights_leave_the_digest() -> None:
     table = _table()
     rows = (msgspec.structs.replace(table.peers[0], weight=7),)

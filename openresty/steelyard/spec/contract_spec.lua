@@ -88,6 +88,15 @@ describe("a table's head in docs/contract", function()
         end)
     end
 
+    for _, example in ipairs(examples.distinct) do
+        it("belongs to one table alone: " .. example.about, function()
+            local one, other = assert(weight_table.decode(example.one)), assert(weight_table.decode(example.other))
+            assert.is_string(one.digest)
+            assert.is_string(other.digest)
+            assert.are_not.equal(one.digest, other.digest)
+        end)
+    end
+
     for _, example in ipairs(examples.refused) do
         it("is refused (" .. example.reason .. "): " .. example.about, function()
             local taken, refused = table_head.decode(example.text, no_pause)
