@@ -16,6 +16,7 @@ local examples = contract()
 local function decode(check)
     local text = json.encode({
         v = 1, upstream = "web", term = 1, generation = 1, issued_at_ms = 1, law = "static", picker = "vnswrr2",
+        reporters = { "edge-1" },
         check = check,
     })
     -- An empty list would come out as {}.
@@ -29,7 +30,9 @@ describe("a health check in a weight table", function()
         it("is accepted: " .. example.about, function()
             local taken, refused = decode(example.check)
             assert.is_nil(refused)
-            for _, key in ipairs({ "path", "interval_s", "timeout_s", "rise", "fall", "host", "grpc_service", "tls" }) do
+            for _, key in ipairs({
+                "path", "interval_s", "timeout_s", "rise", "fall", "host", "grpc_service", "tls",
+            }) do
                 local value = example.check[key]
                 if value == json.null then
                     value = nil
@@ -79,5 +82,25 @@ describe("a health check in nginx.conf", function()
                 assert.equal(field.default, check[field.name])
             end
         end
+    end)
+end)
+
+
+describe("the fields of a health check", function()
+    it("are those of the contract, with their kinds, bounds and defaults", function()
+        local function plain(value)
+            if value ~= json.null then
+                return value
+            end
+        end
+        local function rows_of(fields)
+            local rows = {}
+            for _, field in ipairs(fields) do
+                rows[field.name] = { kind = field.kind, lowest = plain(field.lowest), highest = plain(field.highest),
+                                     default = plain(field.default) }
+            end
+            return rows
+        end
+        assert.same(rows_of(examples.fields), rows_of(check_settings.FIELDS))
     end)
 end)

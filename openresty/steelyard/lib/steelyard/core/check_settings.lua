@@ -1,67 +1,67 @@
---- The settings of active health checks: what to ask, and which answers are good. Pure.
+--- The settings of an active check: from the option `check` in nginx.conf, or from a weight table.
 --
--- They come from nginx.conf or from a weight table. The bounds stand here
--- once for both; the controller's are the same
--- (protocol/steelyard_protocol/weight_table.py). In nginx.conf a mistake is
--- the caller's, and raises; in a weight table it makes the table refused.
+-- Both have the same fields and bounds (FIELDS). A mistake in nginx.conf is the caller's bug and raises an error; a
+-- mistake in a weight table makes the table refused. Checked settings have these fields in addition:
 --
---   about        what is asked, and which answers are good: what was found out by a
---                check holds for as long as this is the same
---   id           all of it
---   words        what is asked, for a person
---   server_name  for TLS: what SNI says, and what the certificate has to be for
+--   about        what is asked, and which answers are good; while it stays the same, earlier results count
+--   id           about, and the numbers: the same for the same settings
+--   words        what is asked, in words
+--   server_name  with TLS: the name for SNI and for the certificate
+--
+-- Pure.
 
 local validate = require "steelyard.core.validate"
 local wire = require "steelyard.core.wire"
 
-local KNOWN = "path, statuses, interval_s, timeout_s, rise, fall, host, tls, tls_server_name, tls_verify, "
-              .. "grpc_service, tcp"
+local MAX_HOST_BYTES = 253
 
-local MAX_HOST = 253
-
--- Good unless the settings say otherwise: RFC 9110's successes and redirects.
+-- Good unless `statuses` says otherwise: the successes and redirects of RFC 9110.
 local FIRST_GOOD, LAST_GOOD = 200, 399
 
-local NUMBERS = {
-    { "interval_s", validate.SECONDS, 0.1, 3600, 2 },
-    { "timeout_s", validate.SECONDS, 0.05, 60, 1 },
-    { "rise", validate.WHOLE, 1, 100, 2 },
-    { "fall", validate.WHOLE, 1, 100, 3 },
-}
-
-local FLAGS = { tls = false, tls_verify = true } -- and their defaults
+local LOWEST_STATUS, HIGHEST_STATUS = 100, 599
 
 local bad = validate.bad
 
-local _M = { CONNECTED = "CONNECTED" } -- what a check that only connects has for an answer
+local _M = { CONNECTED = "CONNECTED" } -- the answer of a check that only connects
 
 
---- Tell whether a certificate can be for a name: no address and no port, and not all the names below one.
+--- Tell whether a certificate can be for a name: it is no address, has no port, and is no wildcard.
 function _M.is_server_name(value)
-    return type(value) == "string" and #value <= MAX_HOST and string.find(value, "^[%w_-][%w._-]*$") ~= nil
+    return type(value) == "string" and #value <= MAX_HOST_BYTES and string.find(value, "^[%w_-][%w._-]*$") ~= nil
            and string.find(value, "%a") ~= nil
 end
 
 
 local HOW_PATH = 'write it as check = { path = "/healthz" }'
 
--- The texts: the setting, what it must be, what another one is, and how it is written. They go into a request as they
--- are: nothing in them may end its line.
-local TEXTS = {
-    { "path", validate.text("^/[!-~]*$", 1001), "is no path", HOW_PATH },
-    { "grpc_service", validate.text("^[%w._/-]*$", 127), "is no name of a service",
-      'write it as grpc_service = "shop.Orders", or "" for the server as a whole' },
-    { "host", validate.text("^[%w.:_%[%]-]+$", MAX_HOST), "is no host name",
-      'write it as host = "example.org", or leave it out for the address' },
-    { "tls_server_name", _M.is_server_name, "is no host name",
-      'write it as tls_server_name = "example.org", or leave it out for the host' },
+-- The fields, as in docs/contract/check.json. Texts go into a request unchanged: nothing in them may end its line.
+-- `tcp` is an option of nginx.conf alone: older nginx would refuse a table that has it.
+_M.FIELDS = {
+    { name = "path", kind = "text", is_right = validate.text("^/[!-~]*$", 1001), problem = "is no path",
+      remedy = HOW_PATH },
+    { name = "statuses", kind = "statuses", lowest = LOWEST_STATUS, highest = HIGHEST_STATUS },
+    { name = "interval_s", kind = "number", unit = validate.SECONDS, lowest = 0.1, highest = 3600, default = 2 },
+    { name = "timeout_s", kind = "number", unit = validate.SECONDS, lowest = 0.05, highest = 60, default = 1 },
+    { name = "rise", kind = "whole number", unit = validate.WHOLE, lowest = 1, highest = 100, default = 2 },
+    { name = "fall", kind = "whole number", unit = validate.WHOLE, lowest = 1, highest = 100, default = 3 },
+    { name = "host", kind = "text", is_right = validate.text("^[%w.:_%[%]-]+$", MAX_HOST_BYTES),
+      problem = "is no host name", remedy = 'write it as host = "example.org", or leave it out for the address' },
+    { name = "tls", kind = "flag", default = false },
+    { name = "tls_server_name", kind = "text", is_right = _M.is_server_name, problem = "is no host name",
+      remedy = 'write it as tls_server_name = "example.org", or leave it out for the host' },
+    { name = "tls_verify", kind = "flag", default = true },
+    { name = "grpc_service", kind = "text", is_right = validate.text("^[%w._/-]*$", 127),
+      problem = "is no name of a service",
+      remedy = 'write it as grpc_service = "shop.Orders", or "" for the server as a whole' },
 }
+
+local KNOWN_OPTIONS = validate.names(_M.FIELDS) .. ", tcp"
 
 
 --- A set of statuses in words: "200, 204-206".
 local function words_of(statuses)
-    local words, status = {}, 100
-    while status < 600 do
+    local words, status = {}, LOWEST_STATUS
+    while status <= HIGHEST_STATUS do
         if statuses[status] then
             local first = status
             while statuses[status + 1] do
@@ -75,14 +75,14 @@ local function words_of(statuses)
 end
 
 
---- What SNI says: the name that is given, or the host's without its port.
+--- The name for SNI: tls_server_name, or the host without its port; nil if neither is a name.
 local function server_name_of(values)
     local name = values.tls_server_name or string.gsub(values.host or "", ":%d*$", "")
     return _M.is_server_name(name) and name or nil
 end
 
 
---- Refuse what does not go together in settings that are right one by one.
+--- Refuse settings that are right one by one, but not together.
 -- @param refuse function(reason, setting, problem, remedy), which raises
 local function refuse_conflicts(values, statuses, refuse)
     if values.tcp and (values.path or values.grpc_service or statuses) then
@@ -96,7 +96,7 @@ local function refuse_conflicts(values, statuses, refuse)
         refuse("range", values.tls_server_name and "tls_server_name" or "tls_verify", "has no effect without tls",
                "write tls = true, too")
     elseif values.tls and values.tls_verify and not server_name_of(values) then
-        refuse("range", "tls_server_name", "is missing: the certificate has to be for a name, and the host is none",
+        refuse("range", "tls_server_name", "is missing: a certificate is for a name, and the host is none",
                'write it as tls_server_name = "example.org", or tls_verify = false to trust any certificate')
     end
 end
@@ -106,9 +106,12 @@ local function words_of_request(values)
     if values.grpc_service then
         return "grpc.health.v1.Health/Check" .. (values.grpc_service ~= "" and " of " .. values.grpc_service or "")
     end
-    local over = values.tls and " over TLS" .. (values.server_name and " as " .. values.server_name or "")
-                 .. (values.tls_verify and "" or ", unverified") or ""
-    return (values.tcp and "a connection" or "GET " .. values.path) .. over
+    local words = values.tcp and "a connection" or "GET " .. values.path
+    if values.tls then
+        words = words .. " over TLS" .. (values.server_name and " as " .. values.server_name or "")
+                .. (values.tls_verify and "" or ", unverified")
+    end
+    return words
 end
 
 
@@ -129,17 +132,18 @@ local function good_statuses(list)
 end
 
 
---- Add what follows from settings that are right one by one.
--- @param list   the good statuses, or nil
+--- Check the settings against each other, and add the fields that follow from them.
+-- @param list   the setting `statuses`, or nil
 -- @param refuse as above
 local function complete(values, list, refuse)
     refuse_conflicts(values, list, refuse)
-    local statuses = good_statuses(list)
-    values.statuses, values.statuses_words = statuses, words_of(statuses)
     if values.tcp then
         values.statuses, values.statuses_words = { [_M.CONNECTED] = true }, _M.CONNECTED
     elseif values.grpc_service then
         values.statuses, values.statuses_words = { SERVING = true }, "SERVING"
+    else
+        values.statuses = good_statuses(list)
+        values.statuses_words = words_of(values.statuses)
     end
     values.server_name = values.tls and server_name_of(values) or nil
     values.words = words_of_request(values)
@@ -150,42 +154,64 @@ local function complete(values, list, refuse)
 end
 
 
---- Take the settings that are texts and flags.
--- @param null   what a text may be as if it were left out, or nil
+--- Check a text; nil if it is left out.
+-- @param null   a value that counts as left out, or nil
 -- @param refuse as above
-local function texts_and_flags(values, given, null, refuse)
-    for _, text in ipairs(TEXTS) do
-        local key, is_right, problem, remedy = unpack(text)
-        local value = given[key]
-        if value ~= nil and value ~= null then
-            if type(value) ~= "string" then
-                refuse("type", key, "is not a string", remedy)
-            elseif not is_right(value) then
-                refuse("range", key, problem, remedy)
-            end
-            values[key] = value
+local function checked_text(field, value, null, refuse)
+    if value == nil or value == null then
+        return nil
+    elseif type(value) ~= "string" then
+        refuse("type", field.name, "is not a string", field.remedy)
+    elseif not field.is_right(value) then
+        refuse("range", field.name, field.problem, field.remedy)
+    end
+    return value
+end
+
+
+--- Check a flag; its default if it is left out.
+local function checked_flag(field, value, refuse)
+    if value == nil then
+        return field.default
+    elseif type(value) ~= "boolean" then
+        refuse("type", field.name, "is neither true nor false", "leave it out for " .. tostring(field.default))
+    end
+    return value
+end
+
+
+--- Check all fields but the statuses.
+-- @param null   as above
+-- @param number function(field): the number, checked as its source requires
+-- @param refuse as above
+local function checked_fields(given, null, number, refuse)
+    local values = {}
+    for _, field in ipairs(_M.FIELDS) do
+        local name, kind = field.name, field.kind
+        if kind == "text" then
+            values[name] = checked_text(field, given[name], null, refuse)
+        elseif kind == "flag" then
+            values[name] = checked_flag(field, given[name], refuse)
+        elseif kind ~= "statuses" then
+            values[name] = number(field)
         end
     end
-    for key, default in pairs(FLAGS) do
-        local value = given[key]
-        if value == nil then
-            value = default
-        elseif type(value) ~= "boolean" then
-            refuse("type", key, "is neither true nor false", "leave it out for " .. tostring(default))
-        end
-        values[key] = value
-    end
+    return values
 end
 
 
 --- Check a list of HTTP statuses, or nil; raises with option and remedy.
 function _M.statuses(name, given)
     local remedy = "write it as statuses = {200, 204}"
-    if given ~= nil and (type(given) ~= "table" or #given == 0) then
+    if given == nil then
+        return nil
+    end
+    if type(given) ~= "table" or #given == 0 then
         bad(name, "must be a list", remedy)
     end
-    for _, status in ipairs(given or {}) do
-        if type(status) ~= "number" or status < 100 or status > 599 or status ~= math.floor(status) then
+    for _, status in ipairs(given) do
+        if type(status) ~= "number" or status < LOWEST_STATUS or status > HIGHEST_STATUS
+           or status ~= math.floor(status) then
             bad(name, "has " .. tostring(status) .. ", which is no HTTP status", remedy)
         end
     end
@@ -193,10 +219,10 @@ function _M.statuses(name, given)
 end
 
 
---- The option `check` of an upstream, with its defaults; raises with option and remedy.
+--- Check the option `check` of an upstream and fill in its defaults; raises with option and remedy.
 -- @param name of the option, for the error
--- @param host the upstream's, or nil: the check's unless it has one
--- @return nil where there is no check
+-- @param host the upstream's `host`, which the check has unless it names another; or nil
+-- @return nil if there is no check
 function _M.of_options(name, given, host)
     if given == nil or given == false then
         return nil
@@ -204,7 +230,7 @@ function _M.of_options(name, given, host)
     if type(given) ~= "table" then
         bad(name, "must be a table", HOW_PATH)
     end
-    validate.only_known(given, KNOWN, name .. ".")
+    validate.only_known(given, KNOWN_OPTIONS, name .. ".")
     if given.tcp ~= nil and given.tcp ~= true then
         bad(name .. ".tcp", "is not true", "write it as check = { tcp = true }, or leave it out")
     elseif given.path == nil and given.grpc_service == nil and not given.tcp then
@@ -213,9 +239,12 @@ function _M.of_options(name, given, host)
     local function refuse(_, key, problem, remedy)
         bad(name .. "." .. key, problem, remedy)
     end
-    local values = validate.numbers(given, NUMBERS, name .. ".")
-    texts_and_flags(values, given, nil, refuse)
-    values.host, values.tcp = values.host or host, given.tcp -- a table cannot say it: older nginx would refuse it
+    local function number(field)
+        return validate.number(given, field.name, name .. "." .. field.name, field.unit, field.lowest, field.highest,
+                               field.default)
+    end
+    local values = checked_fields(given, nil, number, refuse)
+    values.host, values.tcp = values.host or host, given.tcp
     return complete(values, _M.statuses(name .. ".statuses", given.statuses), refuse)
 end
 
@@ -231,14 +260,14 @@ local function wire_statuses(row)
         wire.refuse("range", '"statuses" of the check is empty')
     end
     for i = 1, #given do
-        wire.integer({ statuses = given[i] }, "statuses", 100, 599)
+        wire.integer({ statuses = given[i] }, "statuses", LOWEST_STATUS, HIGHEST_STATUS)
     end
     return given
 end
 
 
---- The member `check` of a weight table, which has the defaults filled in but those of settings that came
--- later; refuses the table when it is malformed (within wire.total). Nil where there is none.
+--- Read the member `check` of a weight table; nil if there is none. Refuses the table if it is malformed (within
+-- wire.total). The controller sends the numbers always; other fields have their defaults if they are left out.
 function _M.of_table(document)
     local row = document.check
     if row == nil then
@@ -250,12 +279,11 @@ function _M.of_table(document)
     local function refuse(reason, key, problem)
         wire.refuse(reason, '"' .. key .. '" of the check ' .. problem)
     end
-    local values = {}
-    texts_and_flags(values, row, wire.null, refuse)
-    for _, number in ipairs(NUMBERS) do
-        local key, what, low, high = unpack(number)
-        values[key] = (what == validate.WHOLE and wire.integer or wire.number)(row, key, low, high)
+    local function number(field)
+        local read = field.kind == "whole number" and wire.integer or wire.number
+        return read(row, field.name, field.lowest, field.highest)
     end
+    local values = checked_fields(row, wire.null, number, refuse)
     local statuses = wire_statuses(row)
     if not values.path and not values.grpc_service then
         wire.refuse("missing", 'the check has neither "path" nor "grpc_service"')
