@@ -83,9 +83,11 @@ def python(text: str) -> Iterator[Block]:
             yield from _message(node.lineno, node.value)
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     comments = (
-        (token.start[0], token.string.lstrip("#!: ")) for token in tokens if token.type == tokenize.COMMENT
+        (*token.start, not token.line[: token.start[1]].strip(), token.string.lstrip("#!: "))
+        for token in tokens
+        if token.type == tokenize.COMMENT
     )
-    yield from _comments(comments)
+    yield from _joined(comments)
 
 
 def _docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
@@ -99,10 +101,7 @@ def _docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
 def lua(text: str) -> Iterator[Block]:
     """Yield comments and messages."""
     lines = text.splitlines()
-    comments = (
-        (number, found[1]) for number, line in enumerate(lines, 1) if (found := LUA_COMMENT.search(line))
-    )
-    yield from _comments(comments)
+    yield from _comments(lines, LUA_COMMENT)
     for number, line in enumerate(lines, 1):
         code = LUA_COMMENT.sub("", line)
         for quoted in re.finditer(r'"((?:[^"\\]|\\.)*)"', code):
@@ -112,7 +111,7 @@ def lua(text: str) -> Iterator[Block]:
 def javascript(text: str) -> Iterator[Block]:
     """Yield comments and messages."""
     lines = text.splitlines()
-    yield from _comments((n, found[1]) for n, line in enumerate(lines, 1) if (found := SLASHES.search(line)))
+    yield from _comments(lines, SLASHES)
     for comment in re.finditer(r"/\*((?:.|\n)*?)\*/", text):
         yield from _paragraphs(
             text.count("\n", 0, comment.start()) + 1, "comment", re.sub(r"(?m)^\s*\* ?", "", comment[1])
@@ -131,7 +130,7 @@ def html(text: str) -> Iterator[Block]:
 def script(text: str) -> Iterator[Block]:
     """Yield the comments of a shell script, a configuration file, a Makefile, YAML."""
     lines = text.splitlines()
-    yield from _comments((n, found[1]) for n, line in enumerate(lines, 1) if (found := HASH.search(line)))
+    yield from _comments(lines, HASH)
     for number, line in enumerate(lines, 1):
         if found := re.search(r"^\s*(?:description|summary|text)\w*: *(.+)", line):
             yield from _message(number, found[1].strip("'\"|>- "))
@@ -154,16 +153,29 @@ def toml(text: str) -> Iterator[Block]:
         yield from _message(text.count("\n", 0, max(at, 0)) + 1, each)
 
 
-def _comments(lines: Iterable[tuple[int, str]]) -> Iterator[Block]:
-    """Join comments on successive lines, and split them at empty ones."""
-    started, last, words = 0, -1, [""]
-    for number, text in chain(lines, [(-9, "")]):
-        if number != last + 1 and any(words):
+def _comments(lines: Iterable[str], pattern: re.Pattern[str]) -> Iterator[Block]:
+    """Find the comments of lines."""
+    yield from _joined(
+        (number, found.start(), not line[: found.start()].strip(), found[1])
+        for number, line in enumerate(lines, 1)
+        if (found := pattern.search(line))
+    )
+
+
+def _joined(comments: Iterable[tuple[int, int, bool, str]]) -> Iterator[Block]:
+    """Join comments on successive lines: line, column, whether no code precedes it, text.
+
+    A comment behind code begins anew; the next line continues it only in the same column.
+    """
+    started, last, words = 0, (-1, 0), [""]
+    for number, column, alone, text in chain(comments, [(-9, 0, True, "")]):
+        begins = (number - 1, column) != last or not alone
+        if begins and any(words):
             yield from _paragraphs(started, "comment", "\n".join(words))
-        if number != last + 1:
+        if begins:
             started, words = number, []
         words.append(text)
-        last = number
+        last = (number, column)
 
 
 def _message(line: int, text: str) -> Iterator[Block]:

@@ -163,3 +163,12 @@ def test_the_lint_names_file_line_and_remedy(
     out = capsys.readouterr().out
     assert "stumbling.md:3: opens with" in out
     assert out.endswith('1 complaint (CONTRIBUTING.md, "English")\n')
+
+
+def test_each_comment_behind_code_is_one_of_its_own_with_the_lines_below_it_in_its_column() -> None:
+    text = 'tag: ""    # of our images\nhosts: {}  # host names,\n           # with upstreams\n# A rule.\n'
+    assert [each.text for each in blocks("values.yaml", text)] == [
+        "of our images",
+        "host names, with upstreams",
+        "A rule.",
+    ]
