@@ -33,7 +33,7 @@ class Block:
 def blocks(path: str, text: str) -> list[Block]:
     """Return the prose of a file; an empty list for kinds of files that have none."""
     kind = PurePath(path).suffix or PurePath(path).name
-    reader = READERS.get(kind)
+    reader = READERS.get(kind) or (script if text.startswith("#!") else None)
     if reader is None:
         return []
     found = reader(text)
@@ -190,7 +190,7 @@ def _paragraphs(line: int, kind: str, text: str, margin: int = 0) -> Iterator[Bl
     for number, raw in enumerate([*text.splitlines(), ""], line):
         content = raw[margin:] if raw[:margin].isspace() else raw.lstrip() if kind == "message" else raw
         bare = content.strip()
-        item = re.match(r"(?:[-*]|\d+\.) +", bare)
+        item = re.match(r"(?:[-*]|\d+\.) +|\S+(?: \S+){0,4} {2,}(?=\S)", bare)
         literal = content.startswith("    ") or re.match(r"[|+>$<]|--+$|==+$|noqa|type:|luacheck:|@\w", bare)
         if words and (not bare or item or literal):
             yield Block(line=begins, kind=kind, text=_spans(" ".join(words)))
@@ -209,7 +209,7 @@ def _spans(text: str) -> str:
 
 LUA_COMMENT = re.compile(r"""(?:^|(?<=[\s,;)}"]))--+ ?\[?\[?(?![^"]*"[^"]*$)(.*)""")
 SLASHES = re.compile(r"(?:^|(?<=\s))// ?(.*)")
-HASH = re.compile(r"(?:^|(?<=\s))#+!? ?(?!/)(.*)")
+HASH = re.compile(r"(?:^|(?<=\s))#+(?!!) ?(.*)")
 
 READERS = {
     ".md": markdown,

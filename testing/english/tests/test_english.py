@@ -74,6 +74,7 @@ def test_lua_gives_comments_and_messages() -> None:
     ("path", "text"),
     [
         ("a.sh", "x=1  # the reason\n"),
+        ("bin/program", "#!/bin/sh\nx=1  # the reason\n"),
         ("a.conf", "# the reason\n"),
         ("Makefile", "all:  ## the reason\n"),
         ("a.js", "x();  // the reason\n"),
