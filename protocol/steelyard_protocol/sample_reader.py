@@ -39,7 +39,7 @@ class _Capacity(Struct):
 
 
 class _Sample(Struct):
-    v: Literal[1, 2]
+    v: Literal[1]
     upstream: str
     peer: str
     boot: Boot

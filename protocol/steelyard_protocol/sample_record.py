@@ -28,10 +28,6 @@ MAX_FURTHER = 12
 # A queue may be longer than its limit; 16 times is a limit that means nothing.
 MAX_FURTHER_UTILIZATION = 16.0
 
-# The version of a record with further indicators. One of the four alone stays version 1, so that an agent may
-# be upgraded before its controller.
-FURTHER_VERSION = 2
-
 # A record is about 400 bytes, with twelve further indicators 900; one far larger did not come from an agent.
 MAX_BYTES = 16 * 1024
 
@@ -68,7 +64,7 @@ class SampleRecord(NamedTuple):
 def encode(record: SampleRecord) -> bytes:
     """Return the record as the JSON value that goes into Memcached."""
     document: dict[str, object] = {
-        "v": FURTHER_VERSION if record.further else wire.VERSION,
+        "v": wire.VERSION,
         "upstream": record.upstream,
         "peer": record.peer,
         "boot": record.boot,

@@ -41,12 +41,12 @@ def test_a_record_of_the_four_alone_stays_version_1_so_that_an_earlier_controlle
     assert four.further == ()
     assert json.loads(sample_record.encode(four)) == {**GOOD, "v": 1}
     five = four._replace(further=(("workers", None),))
-    assert json.loads(sample_record.encode(five)) == {**GOOD, "v": 2, "further": {"workers": None}}
+    assert json.loads(sample_record.encode(five)) == {**GOOD, "further": {"workers": None}}
 
 
 def test_further_indicators_keep_the_order_in_which_they_were_sent() -> None:
     sent = (("workers", 0.5), ("queue", None), ("a", 16.0))
-    read = sample_reader.decode(json.dumps({**GOOD, "v": 2, "further": dict(sent)}).encode())
+    read = sample_reader.decode(json.dumps({**GOOD, "further": dict(sent)}).encode())
     assert isinstance(read, SampleRecord)
     assert read.further == sent
 
@@ -76,7 +76,7 @@ def test_any_json_in_any_field_never_raises(key: str, value: object) -> None:
 
 @given(st.dictionaries(st.text(max_size=8) | st.just("workers"), JSON, max_size=3))
 def test_any_json_as_further_indicators_never_raises(further: dict[str, object]) -> None:
-    value = json.dumps({**GOOD, "v": 2, "further": further}).encode()
+    value = json.dumps({**GOOD, "further": further}).encode()
     assert isinstance(sample_reader.decode(value), SampleRecord | Refused)
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from steelyard_protocol import wire
 
 from steelyard_controller.api.problems import ProblemError
-from steelyard_controller.api.tokens import ALLOWS, ANYBODY, ROLES, Access, Grant, Scope
+from steelyard_controller.api.tokens import ALLOWS, ANYBODY, Access, Grant, Scope
 
 OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/docs", "/openapi.json"})
 """Read by everybody: the page and its files know no secrets, and a probe has no token."""
@@ -60,8 +60,8 @@ def grant_for(access: Access, asked: RequestParts) -> Grant:
         return ANYBODY
     needed = _needed(asked)
     grant = _grant(access, asked, needed)
-    said = {ROLES.get(each, each) for each in asked.headers.get(ROLE_HEADER, "").split(",")}
-    if cap := [scope for scope in ALLOWS if scope in said]:
+    named = asked.headers.get(ROLE_HEADER, "").split(",")
+    if cap := [scope for scope in ALLOWS if scope in named]:
         grant = grant.within(cap)
     if not grant.may(needed):
         raise refusal(grant, needed, f"{asked.method} {asked.path[:200]}")
@@ -72,8 +72,7 @@ def grant_for(access: Access, asked: RequestParts) -> Grant:
 
 def header_of(grant: Grant) -> str:
     """Return the `ROLE_HEADER` with which a request of this grant is forwarded."""
-    # "admin" alone is what controllers of before there were scopes know.
-    return "admin" if "declare" in grant.scopes else ",".join(sorted(grant.scopes)) or "read"
+    return ",".join(sorted(grant.scopes)) or "read"
 
 
 def refusal(grant: Grant, needed: Scope, what: str) -> ProblemError:

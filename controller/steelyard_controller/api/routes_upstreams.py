@@ -140,7 +140,6 @@ def routes(service: Service) -> APIRouter:
         before, after = await _put(service, request, upstream, if_match, if_none_match)
         return declaration_changes.answer(after.upstream, after, created=before is None)
 
-    # A path of its own: a controller of an earlier version would not know a parameter, and make the change.
     @router.put(
         "/v1/upstreams/{upstream}/dry-run",
         responses=responses(400, 401, 403, 408, 412, 413, 415, 422, 503),

@@ -44,7 +44,6 @@ class Peer(BaseModel):
     baseline: float | None = Field(default=None, gt=0, le=1e6)
     state: weight_table.State = "up"
     pin: float | None = Field(default=None, gt=0, lt=100)
-    # Left out where they are not declared, or an earlier controller could read no declaration of a later one.
     zone: Name | None = Field(default=None, exclude_if=lambda declared: declared is None)
     max_conns: MaxConns | None = Field(default=None, exclude_if=lambda declared: declared is None)
 

@@ -3,8 +3,7 @@
 Pure. Peers may join, leave or be reordered between two snapshots: `aligned`
 follows them. A `Schema` names the columns with their first values and bounds.
 `encode` and `decode` are the form that Redis holds; decoding is
-total, because what an older version or a person left there must not stop a
-controller.
+total, because what a fault or a person left there must not stop a controller.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,13 +23,12 @@ LARGEST = 1e18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scalar:
-    """A figure of the whole upstream; one that is `added` may be missing in an earlier memory.
+    """A figure of the whole upstream.
 
     `initial` is what it starts with; NaN means "none yet", and only such a figure may be it.
     """
 
     initial: float = 0.0
-    added: bool = False
     low: float = 0.0
     high: float = LARGEST
 
@@ -158,12 +156,10 @@ def _initial(column: Column, k: int, indicators: tuple[str, ...] = INDICATORS) -
 
 def encode(memory: Memory) -> dict[str, object]:
     """Return the memory as a JSON-able object; NaN becomes null."""
-    # With the four alone as it always was, so that an earlier controller can go on from it.
-    indicators = {} if memory.indicators == INDICATORS else {"indicators": list(memory.indicators)}
     return {
         "law": memory.law,
         "version": memory.version,
-        **indicators,
+        "indicators": list(memory.indicators),
         "ids": list(memory.ids),
         "columns": {name: _encoded(values) for name, values in memory.columns.items()},
         "scalars": dict(zip(memory.scalars, _or_none(memory.scalars.values()), strict=True)),
@@ -195,7 +191,7 @@ class _Stored(msgspec.Struct, forbid_unknown_fields=True):
     ids: tuple[str, ...]
     columns: dict[str, Any]
     scalars: dict[str, _Figure]
-    indicators: Annotated[tuple[str, ...], Meta(min_length=1)] = INDICATORS
+    indicators: Annotated[tuple[str, ...], Meta(min_length=1)]
 
 
 def decode(schema: Schema, document: object) -> Memory | None:
@@ -209,23 +205,22 @@ def decode(schema: Schema, document: object) -> Memory | None:
 def _decode(schema: Schema, stored: _Stored) -> Memory:
     ids, indicators = stored.ids, stored.indicators
     bounds = schema.scalars_of(indicators)
-    scalars = {name: scalar.initial for name, scalar in bounds.items() if scalar.added} | stored.scalars
     if (stored.law, stored.version) != (schema.law, schema.version):
         raise ValueError("of another law or version")
     if len(set(ids)) != len(ids) or len(set(indicators)) != len(indicators):
         raise ValueError("a name is there twice")
-    first = {name: _initial(column, len(ids), indicators) for name, column in schema.columns.items()}
-    columns = {name: _encoded(first[name]) for name in first if schema.columns[name].added} | stored.columns
-    if columns.keys() != schema.columns.keys() or scalars.keys() != bounds.keys():
+    if stored.columns.keys() != schema.columns.keys() or stored.scalars.keys() != bounds.keys():
         raise ValueError("other figures than the law has")
+    first = {name: _initial(column, len(ids), indicators) for name, column in schema.columns.items()}
     return Memory(
         law=schema.law,
         version=schema.version,
         ids=ids,
         columns={
-            name: _column(column, columns[name], first[name].shape) for name, column in schema.columns.items()
+            name: _column(column, stored.columns[name], first[name].shape)
+            for name, column in schema.columns.items()
         },
-        scalars={name: float(_bounded(scalar, scalars[name])) for name, scalar in bounds.items()},
+        scalars={name: float(_bounded(scalar, stored.scalars[name])) for name, scalar in bounds.items()},
         indicators=indicators,
     )
 

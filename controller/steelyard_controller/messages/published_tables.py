@@ -30,9 +30,9 @@ log = logging.getLogger("steelyard.controller")
 # A table outlives its controller by this long, so that a new leader can read the order from it.
 TABLE_TTL_S = 86_400
 
-# nginx reads the table itself where the head does not rise. So this only bounds for how long a controller of
-# an earlier version, which writes no heads, leaves one that nginx must refuse. A leader that stops between
-# its two writes, and wakes when another one leads, leaves one until the next tick.
+# nginx reads the table itself when the head does not rise, so this only bounds how long a useless head stays.
+# A leader that stops between its two writes, and wakes when another one leads, leaves one until the next
+# tick.
 HEAD_TTL_S = 10
 
 # False tables that are written again and again are logged once a minute for each reason, so that nobody can

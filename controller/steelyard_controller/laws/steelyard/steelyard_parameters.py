@@ -90,8 +90,8 @@ SCHEMA = Schema(
     version=3,
     columns={
         "sums": Column(width=4),
-        "moments": Column(width=5, added=True),
-        "others": Column(added=True),
+        "moments": Column(width=5),
+        "others": Column(),
         "recent": Column(width=3 * RECENT_WINDOWS),
         "requests": Column(),
         "cost": Column(initial=NAN),
@@ -122,8 +122,8 @@ SCHEMA = Schema(
         "in_flight_at_half": Scalar(initial=1.0),
         # Before the first report: as if the last one were long ago.
         "reportless_ticks": Scalar(initial=99.0),
-        "mean_cost": Scalar(added=True),
-        "arriving": Scalar(added=True),
+        "mean_cost": Scalar(),
+        "arriving": Scalar(),
     },
     parts="W",
 )

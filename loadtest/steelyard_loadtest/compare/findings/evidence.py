@@ -123,8 +123,7 @@ def measured(metric: str, spots: Sequence[Spot], terms: Terms, world: World) -> 
 def gather(summaries: Iterable[Summary], dataplane: Sequence[Mapping[str, str]] | None) -> World:
     """Bring both into one form; `dataplane` is dataplane.csv by `csv.DictReader`."""
     compared = {(one.scenario, one.algorithm, one.level): _means(one) for one in summaries}
-    known = [row for row in dataplane or () if "algorithm" in row]  # an earlier version wrote other columns
-    by_servers = grouped(known, lambda row: (row["algorithm"], float(row["level"])))
+    by_servers = grouped(dataplane or (), lambda row: (row["algorithm"], float(row["level"])))
     return compared | {(DATAPLANE, *key): _medians(rounds) for key, rounds in by_servers.items()}
 
 

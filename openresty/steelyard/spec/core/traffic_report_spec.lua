@@ -54,7 +54,7 @@ describe("a peer's traffic figures", function()
         assert.same({ false, false, false }, kept_of(33000))
         assert.same({ true, true, true }, kept_of(9000, true))
         assert.same({ false, true, true }, kept_of(12000, true))
-        assert.same({ false, true, false }, kept_of(25000, true))
+        assert.same({ false, false, true }, kept_of(15500, true))
         assert.same({ false, false, false }, kept_of(28000, true))
     end)
 

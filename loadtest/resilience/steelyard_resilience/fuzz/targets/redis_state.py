@@ -1,4 +1,4 @@
-"""What lies in Redis, which an older version, a person or a fault may have left there."""
+"""State in Redis, as a person or a fault may have left it."""
 
 import json
 from dataclasses import replace

@@ -2,7 +2,7 @@
 -- from the controllers.
 --
 -- Of Memcached the heads of all tables are asked for first, and a table only where its head does not do:
--- its servers or settings have changed, or the head is absent (a controller of an earlier version), refused, or
+-- its servers or settings have changed, or the head is absent, refused, or
 -- has brought nothing new for a while, or its rows are old.
 --
 -- Runs in one worker's timer. Nothing here touches a request: a fetch that
