@@ -120,7 +120,7 @@ class Overview(Published):
     revision: int = 0
     alert: bool = False
     thresholds: dict[str, float] | None = None
-    headroom: Headroom
+    headroom: Headroom | None = None
     zone_traffic: dict[Text, ZoneTraffic] = {}
     indicators: dict[Text, Indicator] = {}
     peers: list[Live]

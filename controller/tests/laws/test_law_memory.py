@@ -136,14 +136,3 @@ def test_decoding_is_total(name: str, data: st.DataObject) -> None:
     if restored is not None:
         _, decision = steps(laws.create(name), [snapshot()], restored)
         assert decision.weights.min() > 0
-
-
-def test_a_memory_from_before_costs_were_told_is_read() -> None:
-    earlier = document("steelyard")
-    del earlier["scalars"]["mean_cost"]
-    del earlier["columns"]["moments"], earlier["columns"]["others"]
-    restored = laws.decode_memory("steelyard", earlier)
-    assert restored is not None
-    assert restored.scalars["mean_cost"] == 0.0
-    assert not restored.columns["moments"].any()
-    assert not restored.columns["others"].any()

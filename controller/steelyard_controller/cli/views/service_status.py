@@ -115,7 +115,9 @@ def _status(row: Row) -> Field:
     return Field(f"ok; {'; '.join(row.troubles)}") if row.troubles else Field("ok", "good")
 
 
-def _headroom(room: Headroom, look: Look) -> list[str]:
+def _headroom(room: Headroom | None, look: Look) -> list[str]:
+    if room is None:
+        return []
     if room.left_per_s is None or room.ratio is None:
         return [look.line(f"headroom unknown: {room.unknown}", "dim")]
     lacks = room.left_per_s < 0
