@@ -34,8 +34,8 @@ BEHIND: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         SHARED_MORE: {"balancers": 16, "exchange_s": 0.004},
     }
 )
-"""Load balancers that tell each other what they have in flight, as often as 2 % of a core allow for a dozen
-servers, or 5 %: docs/decisions/0025-others-in-flight.md."""
+"""Load balancers that exchange their requests in flight, as often as 2 % (or 5 %) of a core allows with a dozen
+servers: docs/decisions/0025-others-in-flight.md."""
 
 ALGORITHMS: Mapping[str, Balancing] = MappingProxyType(
     {
@@ -56,19 +56,19 @@ ALGORITHMS: Mapping[str, Balancing] = MappingProxyType(
         **dict.fromkeys(BEHIND, Balancing(picker="vnswrr2")),
     }
 )
-"""By the name in the report. Without a law and without true weights, all servers weigh the same."""
+"""By name in the report. Without a law and without true weights, all servers have the same weight."""
 
 OURS = (ALONE, DEFAULT, HOT_COLD, OUR_LEAST_CONN)
 """The default law, by picker."""
 
 QUIET_S, QUIET = 12.0, 1 / 3
-"""For so long this part of the load: Envoy's CSWRR first watches for ten seconds, and nobody shall enter the
-measurement with a queue from then. A cluster without a warm-up has none of this."""
+"""Length and part of the load of the warm-up's quiet beginning. Envoy's CSWRR has no weights for ten seconds, and
+no algorithm shall enter the measurement with a queue from that time. A cluster without a warm-up skips it."""
 
 DRAIN_S = 10.0
-"""After the last request; what is not answered by then has waited for longer than any client does."""
+"""Seconds after the last request; an unanswered request has then waited longer than any client would."""
 
-# Sizes change in such steps; phases that are multiples of the golden ratio are spread evenly, however many.
+# Sizes change in such steps. Phases at multiples of the golden ratio are spread evenly for any number of servers.
 STEP_S, GOLDEN = 0.5, (math.sqrt(5) - 1) / 2
 
 Row = Mapping[str, Any]
@@ -76,9 +76,9 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """A declared cluster: what it stands for, and its case but for who balances.
+    """A declared cluster: the event it represents, and its case without the balancing.
 
-    later   declared after the first 32, which the targets and the means of old are of
+    later   declared after the first 32, which the targets and the means cover
     """
 
     name: str
@@ -131,7 +131,7 @@ def _cluster(
     edges = {edge for each in servers for edge in speed_edges(each) if edge < duration_s}
     least = float(capacities(case, np.array(sorted(edges))).sum(axis=1).min())
     first = [(0.0, load * QUIET), (QUIET_S, load)] if warmup_s else [(0.0, load)]
-    # After the last request nothing comes, so that what is in flight can end.
+    # After the last request nothing arrives, so that requests in flight can end.
     (_, begin), *changes = ((at_s, then * least) for at_s, then in (*first, *bursts, (duration_s, 0.0)))
     clients = OpenClients(rate_per_s=begin, changes=tuple(changes))
     return Cluster(name=name, what=what, load=load, case=replace(case, clients=clients), later=later)

@@ -1,9 +1,9 @@
 """The evidence study's figures of a run, and its report: template evidence_page.md beside this file.
 
-ratio    p99 over that of the reference with the same seed; of a cluster the geometric mean over its seeds
-whole    seconds from when a server can do again all it could, to the first tick at which its published
-         share, averaged over that tick and the next two, is at least 80 % of its part of what all can
-         do; of a run its slowest server
+ratio    p99 over that of the reference with the same seed; a cluster has the geometric mean over its seeds
+whole    seconds from a server's full recovery to the first tick at which its published share is fair again:
+         averaged over that tick and the next two, at least 80 % of its part of the total capacity.
+         A run has that of its slowest server
 """
 
 import math
@@ -27,16 +27,16 @@ from steelyard_simulator.studies.measures import Figures, Runs, capacities, shar
 FAIR, STEADY_TICKS = 0.8, 3
 
 BEST_TARGET, ALONE_TARGET, WHOLE_TARGET_S = (0.90, 1.05), (1.2, 2.0), (3.0, 5.0)
-"""Geometric mean and worst of the ratios; median and worst of the recoveries."""
+"""Geometric mean and worst of the ratios; median and worst of the recoveries in seconds."""
 
 BEHIND_TARGETS = {declared.SHARED: (1.25, 1.45), declared.SHARED_MORE: (1.15, 1.45)}
-"""The same of the ratios to one load balancer."""
+"""Geometric mean and worst of the ratios to one load balancer."""
 
 REST_NEEDED = "neighbour-rest-needed"
 
 
 def figures_of(case: Case, result: RunResult) -> Figures:
-    """Sum up a run; a request that had no answer by the end waited for at least `DRAIN_S`."""
+    """Sum up a run; a request still unanswered at the end counts as waiting `DRAIN_S`."""
     waited_ms = np.append(result.latency_ms, np.full(result.in_flight, 1000 * declared.DRAIN_S))
     whole_s = [math.nan]
     if case.balancing.law is not None:
@@ -57,9 +57,9 @@ def figures_of(case: Case, result: RunResult) -> Figures:
 
 
 def whole_at(server: Server, work: Work) -> float | None:
-    """Return from when on the server can do the most it ever can, after less; None: that never happens.
+    """Return when the server has its full capacity again after a loss; None if that never happens.
 
-    One that was out of service is not asked for: the law starts it slowly, and says for how long.
+    None for a server that was out of service, too: the law starts it slowly for a documented time.
     """
     edges = speed_edges(server)
     able = [able_at(server, work, edge) for edge in edges]
@@ -68,7 +68,7 @@ def whole_at(server: Server, work: Work) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """The runs of some clusters, and what they say together."""
+    """The runs of some clusters, and their summaries."""
 
     runs: Runs
 
@@ -78,7 +78,7 @@ class Evidence:
         return tuple(dict.fromkeys(trial.cluster for trial in self.runs))
 
     def figures(self, cluster: str, algorithm: str, measure: str) -> list[float]:
-        """Return a figure of every seed."""
+        """Return one value of a measure for each seed."""
         return [each[measure] for each in self.runs[EvidenceTrial(cluster=cluster, algorithm=algorithm)]]
 
     def ratio(self, cluster: str, algorithm: str, of: str = REFERENCE) -> float:
@@ -91,7 +91,7 @@ class Evidence:
         return tuple(name for name in self.clusters if declared.clusters()[name].later == later)
 
     def ratios(self, algorithm: str, *, later: bool = False) -> list[float]:
-        """Return the ratios to the reference of the clusters of one kind; where there are none, of all."""
+        """Return the ratios to the reference of the clusters of one kind, or of all if that kind is empty."""
         return [self.ratio(cluster, algorithm) for cluster in self.of(later=later) or self.clusters]
 
     def summary(self, algorithm: str, *, later: bool = False) -> tuple[float, float]:
@@ -101,12 +101,12 @@ class Evidence:
 
 
 def page(evidence: Evidence, command: str, plots: Mapping[str, str]) -> str:
-    """Return the tables: ratios, targets, failures, recoveries, and the clusters; plots: paths by name."""
+    """Return the tables: ratios, targets, failures, recoveries and clusters. plots: paths by name."""
     values = {
         "command": command, "seeds": counted(len(next(iter(evidence.runs.values()))), "seed"),
         "reference": REFERENCE, "drain_s": f"{declared.DRAIN_S:g}", "fair": f"{100 * FAIR:.0f}",
         "plots": plots, "ratios": _ratio_table(evidence),
-        "targets": markdown(text_columns(["", "at most", "found", ""], _targets(evidence))),
+        "targets": markdown(text_columns(["", "at most", "measured", ""], _targets(evidence))),
         "lost": _lost_table(evidence), "whole": _whole_table(evidence), "clusters": _cluster_table(evidence),
     }  # fmt: skip
     return render_file(Path(__file__).with_name("evidence_page.md"), values)
@@ -121,8 +121,8 @@ def _ratio_table(evidence: Evidence) -> str:
     for later in sorted({declared.clusters()[cluster].later for cluster in evidence.clusters}):
         summaries = [evidence.summary(name, later=later) for name in compared]
         for place, name in enumerate(("geometric mean", "worst")):
-            of = " of those declared later" if later else ""
-            lines.append([name + of, "", *(_short(summary[place]) for summary in summaries)])
+            group = " of those declared later" if later else ""
+            lines.append([name + group, "", *(_short(summary[place]) for summary in summaries)])
     return markdown(text_columns(["cluster", "reference, ms", *compared], lines))
 
 
@@ -131,7 +131,7 @@ def _short(value: float) -> str:
 
 
 def _targets(evidence: Evidence) -> list[list[str]]:
-    """Return a line for each target: what, at most, evidence, whether met."""
+    """Return a row for each target: title, bound, measured value, "met" or "not met"."""
     best = min(declared.OURS, key=lambda name: evidence.summary(name)[0])
     asked: list[tuple[str, float, float, Callable[[float], str]]] = []
     for title, algorithm, bounds in (
@@ -147,7 +147,7 @@ def _targets(evidence: Evidence) -> list[list[str]]:
         each for cluster in evidence.clusters for each in evidence.figures(cluster, DEFAULT, "whole_after_s")
     ]
     if back := [each for each in back if not math.isnan(each)]:
-        title = f"seconds from whole again to {100 * FAIR:.0f} % of the fair share ({DEFAULT})"
+        title = f"seconds from recovery to {100 * FAIR:.0f} % of the fair share ({DEFAULT})"
         asked += [(f"{title}: median", WHOLE_TARGET_S[0], median(back), number)]
         asked += [(f"{title}: worst", WHOLE_TARGET_S[1], max(back), number)]
     drifting = [name for name in evidence.clusters if name.startswith("drift")]
@@ -167,8 +167,8 @@ def _targets(evidence: Evidence) -> list[list[str]]:
             (f"{behind}, over behind one: worst", worst, max(ratios), ratio),
         ]
     return [
-        [what, f"{bound:g}", told(value), "met" if value <= bound else "not met"]
-        for what, bound, value, told in asked
+        [title, f"{bound:g}", text(value), "met" if value <= bound else "not met"]
+        for title, bound, value, text in asked
     ]
 
 

@@ -1,12 +1,12 @@
-"""The messages of an upstream of any size, as they are written, and what they are in bytes per second.
+"""The messages of an upstream of any size, encoded as the product does, and their bytes per second.
 
-Pure. Sizes on the wire are those of these messages, and not a guess at bytes per server. The names are of
-the length that a fleet of this size needs (`server-00001`), the addresses IPv4.
+Pure. Sizes are those of these messages, not an estimate of bytes per server. Names have the length that a fleet
+of this size needs (`server-00001`), and addresses are IPv4.
 
-Bytes per second out of Memcached are encoded messages times how often each is read. Memcached's text protocol
-is counted (protocol.txt of its source: the answers to `get` and `gets`), the headers of TCP and IP are not. A
-load balancer fetches the head of the table, which has the weights; the table itself only when a server comes,
-goes or changes otherwise, which none does here.
+Bytes per second out of Memcached are encoded messages times the number of reads. They include Memcached's text
+protocol (protocol.txt of its source: the answers to `get` and `gets`), but not the headers of TCP and IP. A load
+balancer fetches the head of the table, which has the weights. It fetches the table itself only when a server
+joins, leaves or changes otherwise, and that does not happen here.
 """
 
 from bisect import bisect_right

@@ -1,4 +1,4 @@
-"""The scale study: its grid, the simulation at each point, a run's figures; its page (scale_page.md)."""
+"""The scale study: its grid, the simulation at each point, a run's figures, and its page (scale_page.md)."""
 
 import argparse
 import itertools
@@ -20,21 +20,21 @@ from steelyard_simulator.studies import scale_messages as messages
 from steelyard_simulator.studies.measures import Figures, Measures, Runs, misplaced, shares
 
 SPEEDS = (2.0, 3.0, 4.0, 5.0)
-"""Of the servers, in turn: hardware of four years, which the baseline weights know."""
+"""Speeds of the servers, in turn: hardware of four years, known to the baseline weights."""
 
-# With these a server of mean speed does 14 requests a second and gets 10.5: enough for a law to learn from,
-# few enough that 10,000 servers are 105,000 requests a simulated second and not a million.
+# A server of mean speed then does 14 requests a second and gets 10.5: enough for a law to learn from, and few
+# enough that 10,000 servers take 105,000 requests a simulated second and not a million.
 WORK_S = 0.25
 LOAD = 0.75
 
-# Every tick one server in a hundred becomes slower or faster, as many of the one as of the other, so that
-# no table is right for long and all together can do what they could.
+# Every tick one server in a hundred becomes slower or faster, equally many of each. So no table is right for
+# long, and the total capacity stays the same.
 CHANGED_PART, SLOWER, FASTER = 0.01, 0.7, 1.3
 
-# The queues of the start are gone after some ten services; then as many ticks are counted.
+# The queues of the start are gone after some ten services; then the same number of ticks is counted.
 WARMUP_TICKS, MEASURED_TICKS = 10, 10
 
-# What 2 % of a core allow of `share_in_flight`: an exchange asks for 400 servers, and takes turns with more.
+# The pace of `share_in_flight` at 2 % of a core: an exchange covers 400 servers, and more take turns.
 EXCHANGE_S, ASKED = 0.009, 400
 
 REQUESTS_PER_SERVER_S = LOAD * sum(SPEEDS) / len(SPEEDS) / WORK_S
@@ -42,17 +42,17 @@ REQUESTS_PER_SERVER_S = LOAD * sum(SPEEDS) / len(SPEEDS) / WORK_S
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class ScaleTrial:
-    """One point of the scale study; they sort by size."""
+    """One point of the scale study. Points sort by size."""
 
     servers: int
     load_balancers: int
     picker: str
     exchanged: bool = False
-    """Whether the load balancers tell each other what they have in flight."""
+    """Whether the load balancers exchange their requests in flight."""
     subset_size: int = 0
 
     def case(self) -> Case:
-        """Return the simulation: servers of four speeds at three quarters of what they can do."""
+        """Return the simulation: servers of four speeds at three quarters of their capacity."""
         ticks = WARMUP_TICKS + MEASURED_TICKS
         speeds = itertools.cycle(SPEEDS)
         return Case(
@@ -72,14 +72,14 @@ class ScaleTrial:
 
 
 def _changes(servers: int, ticks: int) -> list[list[Step]]:
-    """Return every server's changes: each tick the next hundredth, by fours slower and faster in turn."""
+    """Return every server's changes: each tick the next hundredth, four slower and four faster in turn."""
     each = max(1, round(servers * CHANGED_PART))
     changes: list[list[Step]] = [[] for _ in range(servers)]
     for tick in range(1, ticks):
         for one in range(each):
             number = ((tick - 1) * each + one) % servers
             factor = FASTER if number // len(SPEEDS) % 2 else SLOWER
-            # In the middle of a tick: a window then holds both, as it does in life.
+            # In the middle of a tick, so that a window holds both speeds, as in reality.
             changes[number].append(Step(at_s=tick + 0.5, factor=factor))
     return changes
 
@@ -91,15 +91,15 @@ QUICK_SIZES, QUICK_LOAD_BALANCERS = (100, 200, 500), (1, 16, 64)
 DEFAULT_PICKER, PLAIN_PICKER = "vnswrr2", "vnswrr"
 
 MOST_PLAIN = 1000
-"""The plain picker is there to show that shares follow the weights, which larger sizes only repeat; and of
-more servers an exchange takes so many turns that it is worth nothing."""
+"""The plain picker shows that shares follow the weights, and larger sizes only repeat this. With more servers
+an exchange takes too many turns to be of use."""
 
 SUBSET = 100
-"""Servers of a subset, of the sizes that are twenty times as many, and more."""
+"""Servers of a subset, for sizes of at least twenty subsets."""
 
 LARGEST = 10_000
 LARGEST_LOAD_BALANCERS = (1, 16, 256)
-"""A run of the largest size takes minutes; the ends and the middle tell the curve."""
+"""A run of the largest size takes minutes; the ends and the middle show the curve."""
 
 
 def trials(sizes: Sequence[int], load_balancers: Sequence[int]) -> list[ScaleTrial]:
@@ -117,26 +117,26 @@ def trials(sizes: Sequence[int], load_balancers: Sequence[int]) -> list[ScaleTri
 
 
 def seeds_of(trial: ScaleTrial, most: int) -> int:
-    """Return how many seeds a point gets: above 1000 servers, which are a sample themselves, two thirds."""
+    """Return the number of seeds of a point: two thirds above 1000 servers, which are a sample themselves."""
     return most if trial.servers <= MOST_PLAIN else min(most, max(2, round(most * 2 / 3)))
 
 
 def figures_of(case: Case, result: RunResult) -> Figures:
-    """Sum up a run; only what came after the warm-up counts.
+    """Sum up a run from the end of its warm-up.
 
-    published_error   part of the traffic that the published weights send to the wrong server (d against the
-                      true capacities at the moment of publishing)
-    achieved_error    part of the requests that went elsewhere than the published weights say
-    random_error      what independent random picks by the same weights would have missed
-    moved             part of the traffic that a table moves against the one before, a tick
-    rows_changed      part of a table's rows whose weight is not what it was a tick before
-    rows_changed_5    the same, counting only weights that changed by more than 5 %
+    published_error   part of the traffic that the published weights send to the wrong server: distance to
+                      the true capacities at the moment of publishing
+    achieved_error    part of the requests that went elsewhere than the published weights
+    random_error      the same for independent random picks by these weights
+    moved             part of the traffic that a table moves against its predecessor, a tick
+    rows_changed      part of a table's rows whose weight changed in a tick
+    rows_changed_5    the same, counting only changes of more than 5 %
     """
     ticks = result.ticks
     after = ticks.t_s > case.warmup_s
     weights = ticks.weights[after]
     picks = ticks.picks[after].sum(axis=0)
-    # What is published at the end of a tick rules the next one, so the last table ruled no counted request.
+    # A table published at the end of a tick applies to the next one, so the last table ruled no counted request.
     ruling = np.flatnonzero(after) - 1
     ruled = ticks.weights[ruling[ruling >= 0]].mean(axis=0)
     return {
@@ -152,18 +152,18 @@ def figures_of(case: Case, result: RunResult) -> Figures:
 
 def _changed(weights: Floats, by_more_than: float) -> float:
     ratio = weights[1:] / weights[:-1]
-    # Shares are quotients of integers; a part in 10^9 is how they were rounded.
+    # Shares are quotients of integers; a part in 10^9 is rounding.
     return float(np.mean(np.abs(ratio - 1.0) > max(by_more_than, 1e-9)))
 
 
 def axes(options: argparse.Namespace) -> tuple[Sequence[int], Sequence[int]]:
-    """Return the numbers of servers and of load balancers that are asked for."""
+    """Return the requested numbers of servers and of load balancers."""
     sizes, load_balancers = (QUICK_SIZES, QUICK_LOAD_BALANCERS) if options.quick else (SIZES, LOAD_BALANCERS)
     return options.servers or sizes, options.load_balancers or load_balancers
 
 
 def page(options: argparse.Namespace, runs: Runs, command: str) -> Page:
-    """Return the tables, and what they say of the limits."""
+    """Return the tables and the limits that follow from them."""
     averages = measures.averaged(runs)
     ours, plain = (_points(averages, picker) for picker in (DEFAULT_PICKER, PLAIN_PICKER))
     random = _span([each["random_error"].mean for each in plain.values()], 1) if plain else "unknown"
