@@ -184,17 +184,21 @@ def _message(line: int, text: str) -> Iterator[Block]:
 
 
 def _paragraphs(line: int, kind: str, text: str, margin: int = 0) -> Iterator[Block]:
-    """Split at empty lines and at list items; indented code, tables and formulas are left out."""
+    """Split at empty lines, list items and definitions; leave out indented code, tables and formulas."""
     words: list[str] = []
-    begins = line
+    begins, hangs = line, False
     for number, raw in enumerate([*text.splitlines(), ""], line):
         content = raw[margin:] if raw[:margin].isspace() else raw.lstrip() if kind == "message" else raw
         bare = content.strip()
         item = re.match(r"(?:[-*]|\d+\.) +|\S+(?: \S+){0,4} {2,}(?=\S)", bare)
-        literal = content.startswith("    ") or re.match(r"[|+>$<]|--+$|==+$|noqa|type:|luacheck:|@\w", bare)
+        literal = (content.startswith("    ") and not hangs) or re.match(
+            r"[|+>$<]|--+$|==+$|noqa|type:|luacheck:|@\w", bare
+        )
         if words and (not bare or item or literal):
             yield Block(line=begins, kind=kind, text=_spans(" ".join(words)))
             words = []
+        # The lines below a definition's first one are indented, and are no code.
+        hangs = bool(bare) and not literal and (hangs or bool(item))
         if bare and not literal:
             if not words:
                 begins = number

@@ -12,8 +12,10 @@ RELATIVE = re.compile(
 )
 WORD = re.compile(r"[^\W_][\w'’.,%-]*")
 
-# A point after these ends no sentence.
-ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|et al|etc|vs|cf|fig|eq|eqs|no|approx|[A-Z])\.$", re.IGNORECASE)
+# A point after these ends no sentence; a letter after a number is a unit ("within 5 s.") and may end one.
+ABBREVIATION = re.compile(
+    r"\b(?:e\.g|i\.e|et al|etc|vs|cf|fig|eq|eqs|no|approx|(?<!\d )[A-Z])\.$", re.IGNORECASE
+)
 # Names that are written small at the beginning of a sentence, too.
 SMALL = r"(?:nginx|ngx_lua|gRPC|vLLM|wrk|curl)\b"
 END = re.compile(rf"(?<=[.!?])[\"')\]*_]*\s+(?=[\"'(\[*_]*(?:[A-Z0-9`]|{SMALL}))")

@@ -79,7 +79,7 @@ def test_the_page_has_hours_and_latency_of_each_day_by_each_signal(tmp_path: Pat
 
 
 def test_what_is_scaled_needs_a_law_and_three_servers() -> None:
-    with pytest.raises(ValueError, match="need a law, and be three"):
+    with pytest.raises(ValueError, match="needs a law and at least three servers"):
         replace(day("cpu"), servers=(Server(),))
-    with pytest.raises(ValueError, match="need a law"):
+    with pytest.raises(ValueError, match="needs a law"):
         replace(day("cpu"), balancing=Balancing(law=None))

@@ -55,6 +55,15 @@ key = "short one"
     ]
 
 
+def test_each_term_of_a_list_of_definitions_is_a_block() -> None:
+    source = '"""Head.\n\nrate   requests a second,\n       of all\nsent_s, late_s   when it was sent\n"""\n'
+    assert [text for _, _, text in texts("a.py", source)] == [
+        "Head.",
+        "requests a second, of all",
+        "when it was sent",
+    ]
+
+
 def test_strings_of_tests_are_no_messages() -> None:
     source = 'name = "a string of a test with many words"\n'
     assert [kind for _, kind, _ in texts("a/b.py", source)] == ["message"]
@@ -95,6 +104,14 @@ def test_sentences_end_at_points_but_not_after_abbreviations() -> None:
     text = "Qin et al. Use weights. The value is 1.5 s, e.g. One more? Yes."
     found = [each.text for each in sentences([Block(line=4, kind="paragraph", text=text)])]
     assert found == ["Qin et al. Use weights.", "The value is 1.5 s, e.g. One more?", "Yes."]
+
+
+def test_a_unit_may_end_a_sentence() -> None:
+    found = [
+        each.text
+        for each in sentences([Block(line=1, kind="paragraph", text="It took 5 s. So did A. Smith.")])
+    ]
+    assert found == ["It took 5 s.", "So did A. Smith."]
 
 
 def test_a_sentence_may_begin_with_a_name_that_is_written_small() -> None:
