@@ -1,4 +1,4 @@
-"""The simulator: the shipped law and the shipped pickers on servers that are a model.
+"""The simulator: the shipped laws and the shipped pickers on modelled servers.
 
 Data flows one way: case (model) -> run -> result -> studies -> tables, files, plots.
 """

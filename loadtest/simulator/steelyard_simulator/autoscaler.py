@@ -1,8 +1,8 @@
-"""Servers that a HorizontalPodAutoscaler starts and stops; the law knows of those that are there. Pure.
+"""Servers that a HorizontalPodAutoscaler starts and stops; the law sees only running ones. Pure.
 
-    wanted = ceil(there x/target)        where x, of the last minute, is more than a tenth off the target
+    wanted = ceil(running * x/target)     if x, averaged over the last minute, is over a tenth off the target
 
-More are started at once, and ready a minute later; for five minutes nothing is stopped that was wanted.
+New servers are ready a minute later. A server stays while any ratio of the last five minutes wanted it.
 """
 
 from collections import deque
@@ -16,15 +16,15 @@ from steelyard_controller.laws.snapshot import Snapshot
 from steelyard_simulator.engine import Engine
 from steelyard_simulator.model import Floats, ScaledBy
 
-# Kubernetes' own; what the recording rule averages; and until a pod is ready.
+# Kubernetes' own values; the window that the recording rule averages; and the time until a pod is ready.
 EVERY_S, TOLERANCE, DOWN_S, OVER_S, STARTUP_S = 15.0, 0.1, 300.0, 60.0, 60.0
 LEAST = 3
-# Carried over what could be, at a load of 0.7; where CPU is all there is the other is the same.
+# Carried over possible requests, at a load of 0.7. If CPU is the only limit, the second is equivalent.
 TARGETS = {"headroom": 0.75, "cpu": 0.75 * 0.7}
 
 
 class Pool:
-    """How many of the servers are `there`, and are kept; of the names each start has a new one."""
+    """The numbers of servers that are running and that are kept; each start gives its server a new name."""
 
     def __init__(self, engine: Engine, by: ScaledBy, servers: int) -> None:
         self._engine, self._by, self._carried = engine, by, Carried()
@@ -35,7 +35,7 @@ class Pool:
         engine.at(EVERY_S, self._scale)
 
     def note(self, decision: Decision, snapshot: Snapshot, cpu: Floats) -> None:
-        """Note how much is used of those that are there, after a tick."""
+        """Record the use of the running servers after a tick."""
         self._carried = self._carried.after(snapshot.completed, snapshot.failed, snapshot.tick_s)
         share = decision.published / decision.published.sum()
         room = headroom(decision, (), share, share > 0, self._carried.per_s)

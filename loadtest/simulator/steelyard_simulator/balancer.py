@@ -1,4 +1,4 @@
-"""One load balancer: its picker, and the counts of which its traffic reports are made. Pure."""
+"""One load balancer: its picker, and the counts for its traffic reports. Pure."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,9 +9,9 @@ from steelyard_simulator.pickers import Picker
 
 
 class Request:
-    """When it was sent, through which load balancer, to which server; the stage it is in; how it ended.
+    """A request: when and through which load balancer it was sent, its server, its stage and its outcome.
 
-    `cost` is its seconds of CPU where these are known before it is served.
+    `cost` is its seconds of CPU, if the load balancers know it in advance.
     """
 
     __slots__ = ("balancer", "cost", "ok", "sent_s", "server", "stage")
@@ -23,7 +23,7 @@ class Request:
 
 
 class Balancer:
-    """Sends requests to where its picker says, and counts what becomes of them."""
+    """Sends requests to the servers that its picker chooses, and counts their outcomes."""
 
     __slots__ = (
         "_completed", "_cost", "_failed", "_held_s", "_in_flight", "_latency_s", "away", "index", "picker",
@@ -43,7 +43,7 @@ class Balancer:
         self._cost = [0.0] * servers
 
     def take(self, weights: Sequence[int]) -> None:
-        """Take a new weight table; the picker learns nothing of servers that are away."""
+        """Take a new weight table; the picker does not see servers that are away."""
         self.weights = weights
         if self.away:
             weights = [0 if server in self.away else weight for server, weight in enumerate(weights)]
@@ -58,7 +58,7 @@ class Balancer:
         return server
 
     def answered(self, now_s: float, request: Request, held: bool) -> None:
-        """Count an answer, and tell the picker unless the connection is `held` open."""
+        """Count an answer, and pass it to the picker unless the connection is `held` open."""
         server = request.server
         if request.ok:
             self._completed[server] += 1
@@ -73,7 +73,7 @@ class Balancer:
             self.picker.answered(server, request.sent_s, now_s, request.ok)
 
     def close(self, now_s: float) -> None:
-        """End the connections that servers that are away hold open."""
+        """Close the open connections of servers that are away."""
         for server in self.away:
             for latency_s in self._held_s[server]:
                 self._in_flight[server] -= 1
@@ -81,9 +81,10 @@ class Balancer:
             self._held_s[server].clear()
 
     def report(self) -> Floats:
-        """Return what it saw of each server in the window that ends now, and begin the next one.
+        """Return the counts of each server in the window that ends now, and begin the next one.
 
-        5 x k: completed, failed, in flight, and of the completed the sums of latency in seconds and of cost.
+        5 x k: completed, failed, in flight; and for completed requests the sums of latency in seconds and of
+        cost.
         """
         seen = [self._completed, self._failed, self._in_flight, self._latency_s, self._cost]
         counts = np.array(seen, dtype=float)

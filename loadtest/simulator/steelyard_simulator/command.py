@@ -36,23 +36,23 @@ from steelyard_simulator.studies.study import simulated
 INFERENCE = "simulate inference"
 
 MOST = 100_000
-"""Seeds, servers, load balancers: ten times the servers that a table holds, so that one may look beyond."""
+"""Maximum of seeds, servers and load balancers: ten times the servers of the largest table."""
 
 IN_COMMAND = ("quick", "servers", "load_balancers", "seeds", "seed", "only")
-"""Of the flags, those that make other figures: neither where they go nor how fast."""
+"""Flags that change the figures, unlike those for output and speed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
     """One study: a subcommand, and the marks of its part of a page.
 
-    trials       what is run, by the options
-    figures_of   what is kept of a run; importable
-    page         from the options, the runs and the command that makes the same ones to what is written
-    seeds        how many, if nobody says
-    seeds_of     how many of so many a trial is run with
-    quick        what --quick does, and its seeds
-    flags        those that only this study has, as argparse takes them
+    trials       from the options to the trials of the study
+    figures_of   from a run to its figures; importable
+    page         from the options, the runs and the command line that repeats them, to the page
+    seeds        default number of seeds
+    seeds_of     from a trial and the number of seeds to the trial's number of seeds
+    quick        help of --quick, and its number of seeds
+    flags        flags of this study only, as argparse takes them
     """
 
     name: str
@@ -70,7 +70,7 @@ def add_parser(subparsers: flags.Subparsers) -> None:
     """Add the subcommand `simulate`, with a subcommand a study."""
     parser = subparsers.add_parser(
         "simulate",
-        help="the shipped laws and pickers on simulated servers: "
+        help="simulate the shipped laws and pickers on modelled servers: "
         + ", ".join([*(each.name for each in STUDIES), "inference"]),
     )
     studies = parser.add_subparsers(required=True, metavar="STUDY")
@@ -84,10 +84,12 @@ def _add_study(parser: argparse.ArgumentParser, study: Study) -> None:
         parser.add_argument(name, **means)
     flag, (quick, _) = parser.add_argument, study.quick
     flag("--quick", action="store_true", help=quick)
-    told = f"runs of each, one a seed ({study.seeds})"
-    flag("--seeds", type=flags.whole(1, MOST, "seeds"), metavar="N", help=told)
-    flag("--seed", type=int, default=1, help="the first seed (%(default)s)")
-    flag("--jobs", type=flags.whole(1, MOST, "processes"), metavar="N", help="processes (one a core)")
+    seeds = f"runs of each trial, each with its own seed (default {study.seeds})"
+    flag("--seeds", type=flags.whole(1, MOST, "seeds"), metavar="N", help=seeds)
+    flag("--seed", type=int, default=1, help="first seed (default %(default)s)")
+    flag(
+        "--jobs", type=flags.whole(1, MOST, "processes"), metavar="N", help="processes (default: one a core)"
+    )
     flags.add_output(parser, f"bench-results/{study.name}")
     name = f"simulate {study.name}"
     parser.set_defaults(run=lambda options: exit_status(name, partial(_run, name, study, options)))
@@ -113,16 +115,16 @@ def _run(name: str, study: Study, options: argparse.Namespace) -> None:
 
 
 def _add_inference(studies: flags.Subparsers) -> None:
-    told = "64 inference engines behind 8 load balancers: first tokens, cache hits"
-    parser = studies.add_parser("inference", help=told, description=told)
-    parser.add_argument("--quick", action="store_true", help="one load, for a minute of the engines'")
-    parser.add_argument("--trace", type=Path, metavar="FILE", help="what is asked (generated)")
+    title = "64 inference engines behind 8 load balancers: first tokens, cache hits"
+    parser = studies.add_parser("inference", help=title, description=title)
+    parser.add_argument("--quick", action="store_true", help="one load, for a simulated minute")
+    parser.add_argument("--trace", type=Path, metavar="FILE", help="recorded requests (default: generated)")
     flags.add_output(parser, "bench-results/inference")
     parser.set_defaults(run=partial(exit_status, INFERENCE, _run_inference))
 
 
 def _run_inference(options: argparse.Namespace) -> None:
-    """Simulate. Raises OSError, ValueError (a page or a trace is not as it must be)."""
+    """Simulate. Raises OSError, and ValueError for an invalid page or trace."""
     check_page(options.page, INFERENCE)
     trace, lines = options.trace, list[list[str]]()
     arrivals = read(trace.read_text("utf-8").splitlines()) if trace else generated(Random(1), 12_031)
@@ -141,7 +143,7 @@ def _run_inference(options: argparse.Namespace) -> None:
 
 
 def _evidence_page(_: argparse.Namespace, runs: Runs, command: str) -> Page:
-    # Here, because matplotlib takes a second that --help need not wait.
+    # Imported here, because matplotlib takes a second and --help does not need it.
     from steelyard_simulator.studies import evidence_plot
 
     evidence = evidence_page.Evidence(runs=runs)
@@ -152,34 +154,34 @@ def _evidence_page(_: argparse.Namespace, runs: Runs, command: str) -> Page:
 
 
 def _sizes(what: str, default: Sequence[int]) -> Mapping[str, Any]:
-    told = f"{what} ({','.join(map(str, default))})"
-    return {"type": flags.ascending(flags.whole(1, MOST, "them")), "metavar": "N,...", "help": told}
+    text = f"{what} (default {','.join(map(str, default))})"
+    return {"type": flags.ascending(flags.whole(1, MOST, "them")), "metavar": "N,...", "help": text}
 
 
 def _only(known: Callable[[], Iterable[str]], metavar: str) -> Mapping[str, Any]:
     return {
-        # Looked up where it is asked for: a file of clusters is read for nobody else.
+        # Looked up only when needed: reading the file of clusters takes time.
         "type": flags.names(lambda: {name: name for name in known()}),
         "metavar": f"{metavar},...",
-        "help": "only these; a name that is none of them lists all",
+        "help": "only these; an unknown name lists all",
     }
 
 
 STUDIES = (
     Study(
         name="ns3",
-        help="the published ns-3 study of Peak EWMA, again, with ours in the same table",
+        help="repeat the published ns-3 study of Peak EWMA, with Steelyard in the same table",
         trials=lambda options: map(ns3_study.Ns3Trial, options.only or ns3_study.BY_NAME),
         figures_of=ns3_study.figures_of,
         page=lambda _, runs, command: Page(text=lambda _: ns3_study.page(runs, command), plots={}),
-        # Of a published single run nobody knows the spread; twenty seeds tell it to a few per mille.
+        # The spread of the published single run is unknown; twenty seeds give ours to a few per mille.
         seeds=20,
         quick=("five seeds: seconds", 5),
         flags={"--only": _only(lambda: ns3_study.BY_NAME, "NAME")},
     ),
     Study(
         name="scale",
-        help="100 to 10,000 servers of four speeds that change, 1 to 256 load balancers: shares, p99, bytes",
+        help="100 to 10,000 servers of four changing speeds, 1 to 256 load balancers: shares, p99, bytes",
         trials=lambda options: scale_study.trials(*scale_study.axes(options)),
         figures_of=scale_study.figures_of,
         page=scale_study.page,
@@ -188,12 +190,12 @@ STUDIES = (
         quick=("up to 500 servers, 2 seeds: about a minute", 2),
         flags={
             "--servers": _sizes("numbers of servers", scale_study.SIZES),
-            "--load-balancers": _sizes("numbers of them", scale_study.LOAD_BALANCERS),
+            "--load-balancers": _sizes("numbers of load balancers", scale_study.LOAD_BALANCERS),
         },
     ),
     Study(
         name="stability",
-        help="a map of each law over load and lateness: where it settles, and where it oscillates",
+        help="a map of each law over load and message delay: where it settles, and where it oscillates",
         trials=stability_study.trials,
         figures_of=stability_study.figures_of,
         page=stability_study.page,
@@ -202,7 +204,7 @@ STUDIES = (
     ),
     Study(
         name="evidence",
-        help="clusters that nobody tunes on: p99 of ours and others over that of least_conn on true weights",
+        help="clusters that nobody tunes on: p99 relative to least_conn on true weights, for ours and others",
         trials=lambda options: itertools.starmap(
             EvidenceTrial, itertools.product(options.only or evidence_clusters.clusters(), ALGORITHMS)
         ),
@@ -214,7 +216,7 @@ STUDIES = (
     ),
     Study(
         name="autoscale",
-        help="a day's load on servers that are started and stopped by headroom, and by mean CPU",
+        help="a day's load on servers that are started and stopped by headroom, or by mean CPU",
         trials=lambda _: autoscale_study.TRIALS,
         figures_of=autoscale_study.figures_of,
         page=autoscale_study.page,
@@ -223,7 +225,7 @@ STUDIES = (
     ),
     Study(
         name="prequal",
-        help="Prequal's figures 6 and 7 again, with ours: 100 load balancers and a verdict on each claim",
+        help="repeat Prequal's figures 6 and 7, with Steelyard: 100 load balancers, a verdict on each claim",
         trials=prequal_study.trials,
         figures_of=prequal_study.figures_of,
         page=prequal_study.page,
@@ -232,7 +234,7 @@ STUDIES = (
     ),
     Study(
         name="zones",
-        help="a day on three zones, one at half its size: what crosses, p99, beside Envoy's two",
+        help="a day on three zones, one at half its size: crossing requests, p99, beside Envoy's two methods",
         trials=lambda _: zones_study.TRIALS,
         figures_of=zones_study.figures_of,
         page=zones_study.page,
@@ -240,4 +242,4 @@ STUDIES = (
         quick=("one seed: minutes", 1),
     ),
 )
-"""One more study is one more of these."""
+"""All studies; to add one, append it here."""

@@ -22,12 +22,12 @@ from steelyard_simulator.model import Case, Floats, Ints, Server
 from steelyard_simulator.simulated_inbox import SimulatedInbox
 from steelyard_simulator.simulated_server import SimulatedServer
 
-# As openresty/steelyard/lib/steelyard/core/clock_phase.lua has them: nginx's instants, and its spread.
+# As in openresty/steelyard/lib/steelyard/core/clock_phase.lua: nginx's instant, and its spread.
 REPORT_S, FETCH_S, BALANCER_SPREAD_S = 0.02, 0.25, 0.03
 
 
 def bootstrap_weights(servers: tuple[Server, ...]) -> list[int]:
-    """Return the weights before the first table: the baselines as whole numbers; unknown ones count 1."""
+    """Return the weights before the first table: the baselines as whole numbers; unknown ones are 1."""
     given = np.array([1.0 if server.baseline is None else server.baseline for server in servers])
     whole = np.rint(given).astype(np.int64)
     if (whole != given).any():
@@ -37,10 +37,11 @@ def bootstrap_weights(servers: tuple[Server, ...]) -> list[int]:
 
 
 class ControlLoop:
-    """The loop around one controller; the lists grow by a row a tick.
+    """The loop around one controller; its lists grow by a row a tick.
 
-    Where the case is in phase, all act at the product's instants of the tick, which begins anywhere; else
-    agents and balancers have phases of their own. `first_tick_s` is when the controller ticks first.
+    If the case is in phase, everybody acts at the product's instants of a tick that begins at a random
+    moment. Otherwise agents and balancers have phases of their own. `first_tick_s` is when the controller
+    ticks first.
     """
 
     def __init__(
@@ -93,11 +94,11 @@ class ControlLoop:
         self._engine.at(now_s + self._tick_s, self._report, balancer)
 
     def cpu(self) -> Floats:
-        """Return the servers' CPU as the newest samples have it; NaN before the first."""
+        """Return the servers' CPU from the newest samples; NaN before the first."""
         return self._upstreams[0].inbox.cpu
 
     def _fetch(self, now_s: float, of: tuple[Balancer, list[int] | None]) -> None:
-        """Take the newest table that is there by now; the ring has it after the fetch's own delay."""
+        """Take the newest available table; the ring has it after the fetch's own delay."""
         balancer, before = of
         newest = before
         for published_s, tables in self._upstream_of(balancer).tables:
@@ -111,7 +112,7 @@ class ControlLoop:
         return self._upstreams[balancer.index % len(self._upstreams)]
 
     def _tick(self, now_s: float, _nothing: object) -> None:
-        """Step the law of every upstream; the record is of the first."""
+        """Step the law of every upstream; only the first one is recorded."""
         for upstream in self._upstreams:
             self._step(now_s, upstream)
         first = self._upstreams[0]
@@ -139,16 +140,16 @@ class ControlLoop:
             could = headroom(decision, (), share, share > 0, None).could_carry_per_s
             upstream.zoning = upstream.zoning.decide(share, could)
             published = (upstream.zoning.factors[:-1, upstream.zoning.of] * decision.published).tolist()
-        # The same table again would be news to nobody.
+        # An identical table needs no fetch.
         if not tables or published != tables[-1][1]:
             tables.append((now_s + self._delays.publish_s, published))
-        # The newest that is there stands for all before it.
+        # The newest available table replaces all earlier ones.
         while len(tables) > 1 and tables[1][0] <= now_s:
             tables.popleft()
 
 
 class _Upstream:
-    """What the controller holds of one upstream; `tables`: (when it is in Memcached, weights), in order."""
+    """The controller's state of one upstream; `tables`: (when it is in Memcached, weights), in order."""
 
     __slots__ = ("inbox", "memory", "tables", "weights", "zoning")
 

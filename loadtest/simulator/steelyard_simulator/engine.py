@@ -1,8 +1,8 @@
-"""What every part of a run stands on: the event loop, random durations, rates that change in steps.
+"""The base of a run: the event loop, random durations, and rates that change in steps.
 
-Pure but for the generators passed in. The loop is a heap of (time, order, what to do): nine times the
-requests a second of SimPy 4.1 on the same M/M/4 queue; with all that the model does around it, still 2.4 to
-3.2 times (docs/decisions/0012-the-simulator.md).
+Pure but for the generators passed in. The loop is a heap of (time, order, action, argument). It serves nine
+times the requests a second of SimPy 4.1 on the same M/M/4 queue. With the whole model around it, it still
+serves 2.4 to 3.2 times as many (docs/decisions/0012-the-simulator.md).
 """
 
 from bisect import bisect_right
@@ -19,7 +19,7 @@ Action = Callable[[float, Any], object]
 
 
 class Engine:
-    """Simulated time. Of two events at one moment, the one that was asked for first comes first."""
+    """Simulated time. Two events at the same moment happen in the order in which they were scheduled."""
 
     __slots__ = ("_heap", "_order", "events")
 
@@ -29,12 +29,12 @@ class Engine:
         self.events = 0
 
     def at(self, when_s: float, action: Action, argument: Any = None) -> None:  # noqa: ANN401 - the action's own
-        """Call `action(when_s, argument)` at that time, which must not lie in the past."""
+        """Call `action(when_s, argument)` at that time, which must not be in the past."""
         self._order += 1
         heappush(self._heap, (when_s, self._order, action, argument))
 
     def run(self, until_s: float) -> None:
-        """Take events in order, up to and including `until_s`; later ones stay."""
+        """Run events in order, up to and including `until_s`; later ones stay."""
         heap, taken = self._heap, 0
         while heap and heap[0][0] <= until_s:
             now_s, _, action, argument = heappop(heap)
@@ -44,19 +44,19 @@ class Engine:
 
 
 class Rate:
-    """Something per second that is piecewise constant and known in advance: a server's speed, arrivals."""
+    """A rate per second, piecewise constant and known in advance: a server's speed, or arrivals."""
 
     __slots__ = ("_from_s", "_rates", "constant")
 
     def __init__(self, changes: Iterable[tuple[float, float]]) -> None:
-        """Take (from then on, rate), the first at 0."""
+        """Take pairs of (start, rate) in order; the first starts at 0."""
         ordered = sorted(changes)
         self._from_s = [from_s for from_s, _ in ordered]
         self._rates = [rate for _, rate in ordered]
         self.constant = self._rates[0] if len(self._rates) == 1 else None
 
     def end(self, start_s: float, amount: float) -> float:
-        """Return when so much is done that starts now; infinite where the rate ends at 0."""
+        """Return when this amount is done, started now; infinite if the rate ends at 0."""
         if self.constant:
             return start_s + amount / self.constant
         at = bisect_right(self._from_s, start_s) - 1
@@ -79,7 +79,7 @@ def sampler(draw: Draw, random: Random) -> Callable[[], float]:
     if draw.shape == "exponential":
         return lambda: -mean_s * log(1.0 - uniform())
     if draw.shape == "normal":
-        # Of max(0, m + m cv Z) the mean is m (Phi(1/cv) + cv phi(1/cv)).
+        # The mean of max(0, m + m cv Z) is m (Phi(1/cv) + cv phi(1/cv)).
         whole = NormalDist().cdf(1 / draw.cv) + draw.cv * NormalDist().pdf(1 / draw.cv)
         return lambda: max(0.0, random.gauss(mean_s / whole, mean_s / whole * draw.cv))
     # ln X is normal with variance ln(1 + cv^2); the mean of X is then exp(mu + variance / 2).
@@ -89,5 +89,5 @@ def sampler(draw: Draw, random: Random) -> Callable[[], float]:
 
 
 def stream(seed: int, purpose: str) -> Random:
-    """Return a generator of its own for each purpose, so that one more draw here moves nothing there."""
+    """Return a generator for one purpose, so that an additional draw for one does not change the others."""
     return Random(f"{seed}/{purpose}")

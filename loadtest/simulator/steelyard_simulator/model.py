@@ -1,7 +1,7 @@
-"""What is simulated, as values: servers, clients, load balancers, the control loop; and what came out.
+"""The input and output of a simulation as values: servers, clients, load balancers, control loop, results.
 
-Pure. Times are in simulated seconds from the start; every quantity is per server, per load
-balancer or per run as its class says. `run.run` turns a `Case` and a seed into a `RunResult`.
+Pure. Times are in simulated seconds from the start. Quantities are per server, per load balancer or per run,
+as their class says. `run.run` turns a `Case` and a seed into a `RunResult`.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ Zoned = Literal["steelyard", "envoy", "load-aware"]
 class Draw:
     """A random duration in seconds; `cv` is its standard deviation over its mean, for (log)normal only.
 
-    A normal one is 0 where it would be less; `cv` is that of before.
+    A normal duration is cut at 0; `cv` is that before the cut.
     """
 
     mean_s: float = 0.0
@@ -40,13 +40,13 @@ NOTHING = Draw(mean_s=0.0, shape="constant")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What a request asks of its server, one stage after the other.
+    """A request's work at its server, one stage after the other.
 
     cpu      seconds of one core of speed 1; queues for the server's cores
     io       seconds of one I/O channel; queues for the server's channels
     latency  seconds that pass without anything being busy
-    held     part of the requests whose connection stays open once they are answered: WebSockets, streams of
-             an hour; a server that goes out of service closes its own
+    held     part of the requests whose connection stays open after the answer: WebSockets, streams of an
+             hour; a server that goes out of service closes its own
     """
 
     cpu: Draw = NOTHING
@@ -59,8 +59,8 @@ class Work:
 class Background:
     """A neighbour that takes `share` (0..1) of the server's CPU from the requests for a time.
 
-    While a core serves no request it still looks busy to the agent by `idle_utilization`:
-    1 for a neighbour that takes all it can get (the default), less for one with a fixed appetite.
+    While a core serves no request, it still looks busy to the agent by `idle_utilization`. That is
+    1 for a neighbour that takes all it can get (the default), and less for one with a fixed appetite.
     """
 
     start_s: float
@@ -71,9 +71,9 @@ class Background:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """From `at_s` on the server's speed is `factor` times what it was built with.
+    """From `at_s` on, the server's speed is `factor` times its original speed.
 
-    reported   the agent's limit says so (a quota); else nobody does (a slower clock, a sick disk)
+    reported   the agent sees it as a limit (a quota); otherwise nobody sees it (a slower clock, a sick disk)
     """
 
     at_s: float
@@ -83,7 +83,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failing:
-    """For a time, this part (0..1) of the requests fails after `after_s`, unserved."""
+    """For a time, this part (0..1) of the requests fails unserved, after `after_s`."""
 
     start_s: float
     end_s: float
@@ -96,9 +96,9 @@ class Server:
     """One server.
 
     baseline   the operator's weight; None: the law derives it from `cores` (eq 5)
-    pinned     the part of all requests that the operator gives it, whatever a law thinks; None: no such
-    latency    what every request takes here on top of its own work, with nothing busy
-    away       (start_s, end_s): out of service and known to be; what is in flight there is still served
+    pinned     the part of all requests that the operator fixes, whatever the law's weight; None: not pinned
+    latency    added to every request's own work here, with nothing busy
+    away       (start_s, end_s): known to be out of service; requests in flight are still served
     zone       its number
     """
 
@@ -117,9 +117,9 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenClients:
-    """Requests come whatever became of the others: Poisson, or one every 1/rate; split at random.
+    """Requests arrive independently of earlier ones: Poisson, or one every 1/rate; split at random.
 
-    changes   (at_s, rate_per_s): from then on this rate
+    changes   (at_s, rate_per_s): the rate from then on
     """
 
     rate_per_s: float
@@ -129,7 +129,7 @@ class OpenClients:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeriodicClients:
-    """`clients` that each send `requests` requests, one every `interval_s`; each begins `stagger_s` later."""
+    """`clients` send `requests` requests each, one every `interval_s`; each begins `stagger_s` later."""
 
     clients: int
     interval_s: float
@@ -142,9 +142,9 @@ Clients = OpenClients | PeriodicClients
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delays:
-    """How late the control loop's messages are, in seconds.
+    """Delays of the control loop's messages, in seconds.
 
-    sample, report    from the end of the window to the controller's reach
+    sample, report    from the end of the window to the controller
     publish, fetch    from the decision to Memcached; from a balancer's fetch to its ring
     silent_s          (start, end) between which no report arrives
     """
@@ -158,11 +158,11 @@ class Delays:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Balancing:
-    """Who chooses: a control law (None: weights stay at the baseline, no control loop runs) and a picker.
+    """A control law (None: weights stay at the baseline, no control loop runs) and a picker.
 
-    picker   one of `pickers.NAMES`: the product's Lua, or one of the model's own to compare with
+    picker   one of `pickers.NAMES`: the product's Lua, or one of the model's own for comparison
     priced   the load balancers know each request's seconds of CPU, its cost
-    true_weights   only without a law: the weights are what the servers can truly do, at every moment
+    true_weights   only without a law: the weights are the servers' true capacities at every moment
     zoned    near servers first: by the product's rule, or by one of Envoy's two (`pickers.by_zone`); None: no
     """
 
@@ -175,25 +175,28 @@ class Balancing:
 
     @property
     def name(self) -> str:
-        """`steelyard-<law>-<picker>`, or the picker alone where no law runs."""
+        """`steelyard-<law>-<picker>`, or the picker alone without a law."""
         return self.picker if self.law is None else f"steelyard-{self.law}-{self.picker}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One simulation, but for its seed.
+    """One simulation without its seed.
 
-    duration_s   arrivals stop here; what is then in flight is still in flight in the result
-    warmup_s     requests that arrive before are served but not in the result's figures
+    duration_s   arrivals stop here; requests in flight then are in flight in the result
+    warmup_s     requests that arrive before this are served but not in the result's figures
     tick_s       T: of the controller, the agents, the balancers' reports and fetches alike
     balancers    n, each with its own picker and counters
-    in_phase     all act at the product's instants of the tick, as where clocks agree; else each at its own
-    upstreams    so many share the servers, each with its part of the requests, its own law and balancers
-    exchange_s   the product's pickers tell each other so often what they have in flight; 0: never
-    lost_exchanges   the part (0..1) of that which does not happen
-    told         servers say in each answer what they have in flight
-    subset_size  of the product's pickers: of how many servers each balancer's subset is; 0: all
-    scaled_by    with a law: what servers are started and stopped by, in their order (`autoscaler`)
+    in_phase     everybody acts at the product's instants of the tick, as with synchronized clocks; otherwise
+                 each at its own
+    upstreams    number of upstreams on the same servers, each with its part of the requests, its law and
+                 balancers
+    exchange_s   interval at which the product's pickers exchange their requests in flight; 0: never
+    lost_exchanges   the part (0..1) of exchanges that is lost
+    in_flight_in_answers   servers report their requests in flight in each answer
+    subset_size  for the product's pickers: servers in each balancer's subset; 0: all
+    scaled_by    with a law: the signal by which servers are started and stopped, in their order
+                 (`autoscaler`)
     zones        of each balancer; empty: all are in zone 0
     """
 
@@ -206,7 +209,7 @@ class Case:
     upstreams: int = 1
     exchange_s: float = 0.0
     lost_exchanges: float = 0.0
-    told: bool = False
+    in_flight_in_answers: bool = False
     subset_size: int = 0
     warmup_s: float = 0.0
     tick_s: float = 1.0
@@ -217,7 +220,7 @@ class Case:
 
     @property
     def exchanges_s(self) -> float:
-        """Return how far apart exchanges are: one balancer alone has nobody to tell, as in the product."""
+        """Return the interval of exchanges; as in the product, a single balancer has none."""
         return self.exchange_s if self.balancers > 1 else 0.0
 
     def __post_init__(self) -> None:
@@ -226,18 +229,18 @@ class Case:
         if self.tick_s <= 0 or self.duration_s <= self.warmup_s:
             raise ValueError("a case needs tick_s > 0 and duration_s > warmup_s")
         if self.scaled_by is not None and (self.balancing.law is None or len(self.servers) < 3):
-            raise ValueError("servers that are started and stopped need a law, and be three; give both")
+            raise ValueError("scaled_by needs a law and at least three servers; give both")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticks:
-    """What the control loop did: a row per tick of the controller, k columns for the servers.
+    """The control loop's record: a row per tick of the controller, k columns for the servers.
 
     t_s          end of the tick
-    weights      ticks x k, the shares that the law published at it (sum 1)
+    weights      ticks x k, the shares that the law published (sum 1)
     picks        ticks x k, requests sent to each server during the tick
-    utilization  ticks x k, CPU as the agents' last samples had it; NaN before the first
-    crossed      by tick, the requests that went to a server of another zone than their load balancer's
+    utilization  ticks x k, CPU in the agents' last samples; NaN before the first
+    crossed      by tick, requests to a server in another zone than their load balancer's
     """
 
     t_s: Floats
@@ -249,13 +252,13 @@ class Ticks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """What came out of one case with one seed; requests in the order of completion.
+    """The result of one case with one seed; requests in the order of completion.
 
-    sent_s, latency_ms   one entry per request completed that was sent after the warm-up
+    sent_s, latency_ms   one entry per completed request that was sent after the warm-up
     arrived = served + failed + in_flight   of all requests, warm-up included
-    requests_per_server   k, of all requests that were sent
-    events        that the event loop took
-    cpu_s         of the event loop: a measurement, not deterministic
+    requests_per_server   k, of all requests sent
+    events        number of events that the event loop ran
+    cpu_s         CPU seconds of the event loop: a measurement, not deterministic
     """
 
     sent_s: Floats

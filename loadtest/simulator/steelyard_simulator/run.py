@@ -22,10 +22,9 @@ from steelyard_simulator.simulated_server import SimulatedServer, able_at, is_aw
 
 
 def run(case: Case, seed: int) -> RunResult:
-    """Simulate the case once; deterministic in (case, seed) but for the fields that are measured.
+    """Simulate the case once; deterministic in (case, seed) except for measured fields.
 
-    Raises ValueError for an unknown law, parameter or picker, and SetupError where the Lua
-    pickers cannot run.
+    Raises ValueError for an unknown law, parameter or picker, and SetupError if the Lua pickers cannot run.
     """
     running = _Running(case, seed)
     began_s = time.process_time()
@@ -34,7 +33,7 @@ def run(case: Case, seed: int) -> RunResult:
 
 
 class _Running:
-    """Everything of one run, tied together."""
+    """All parts of one run, connected."""
 
     def __init__(self, case: Case, seed: int) -> None:
         self._case = case
@@ -45,7 +44,7 @@ class _Running:
         self._picks, self._counted = [0] * k, [0] * k
         self._ticks: list[list[int]] = []
         work = stream(seed, "work")
-        # Ten thousand servers are of a few kinds.
+        # Ten thousand servers are of a few kinds, which share their samplers and speeds.
         speed, drawn = cache(speed_of), cache(lambda draw: sampler(draw, work))
         self._servers = [
             SimulatedServer(
@@ -79,7 +78,7 @@ class _Running:
                 balancer.picker.utilization = self._control.cpu
         self._foresee_changes()
         self._begin_arrivals(stream(seed, "arrivals"))
-        # After the controller's own, so that a row holds the picks up to its tick.
+        # After the controller's own event, so that a row holds the picks up to its tick.
         first_tick_s = case.tick_s if self._control is None else self._control.first_tick_s
         self.engine.at(first_tick_s, self._count)
 
@@ -96,7 +95,7 @@ class _Running:
             self.engine.at(random.random() * every_s, exchange, tell)
 
     def _foresee_changes(self) -> None:
-        """Tell balancers who is away; and, where weights are true, what the servers can do from then on."""
+        """Schedule who is away and, with true weights, the servers' capacities from then on."""
         servers, true_weights = self._case.servers, self._case.balancing.true_weights
 
         def change(now_s: float, _nothing: object) -> None:
@@ -131,7 +130,7 @@ class _Running:
         uniform, poisson = random.random, clients.arrivals == "poisson"
 
         def arrive(now_s: float, is_first: bool | None) -> None:
-            # The next one is so many mean gaps away, counted across the changes of the rate.
+            # The next arrival is a drawn number of mean gaps away, counted across changes of the rate.
             when_s = rate.end(now_s, -log(1.0 - uniform()) if poisson else 1.0)
             if when_s <= self._case.duration_s:
                 self.engine.at(when_s, arrive)
@@ -183,7 +182,7 @@ class _Running:
         self.engine.at(now_s + self._case.tick_s, self._count)
 
     def result(self, cpu_s: float) -> RunResult:
-        """Return what came out so far."""
+        """Return the result so far."""
         k, rows, control = len(self._servers), len(self._ticks), self._control
         if control is None:
             weights = np.array(bootstrap_weights(self._case.servers), dtype=float)

@@ -1,9 +1,9 @@
-"""What the simulated controller has received, and the snapshot that its law is told of it.
+"""The simulated controller's received messages, and the snapshot that its law gets from them.
 
-Pure. `steelyard_controller.tick.snapshot_builder` in columns, because that one walks every peer of every
-report and the model has up to 10,000 times 256; a test holds the two side by side. A sample counts as new at
-the tick at which it arrived and never again; the reports of all balancers are summed, a late one
-with its last figures. The controller judges freshness by arrival, so the law is told no age.
+Pure. This is `steelyard_controller.tick.snapshot_builder` in columns. That one walks every peer of every
+report, and the model has up to 10,000 times 256; a test compares the two. A sample counts as new at the tick
+at which it arrived and never again. The reports of all balancers are summed, a late one with its last
+figures. The controller judges freshness by arrival, so the law gets no age.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ from steelyard_controller.tick.snapshot_builder import LATE_REPORT_TICKS
 from steelyard_simulator.model import Case, Floats, Server
 from steelyard_simulator.simulated_server import factor_at, is_away
 
-# What machines of one core usually have; only the proportions matter, and only without baselines.
+# Usual values of machines with one core; only the proportions matter, and only without baselines.
 NET_BYTES_PER_S, IO_OPS_PER_S, MEM_BYTES_PER_CORE = 125e6, 5000.0, 2e9
 
 Sample = tuple[float, float, float, float]
@@ -26,7 +26,7 @@ Sample = tuple[float, float, float, float]
 
 
 class SimulatedInbox:
-    """Messages on their way and those that came; delays are constant, so they come in the order sent."""
+    """Messages under way and arrived; delays are constant, so messages arrive in the order sent."""
 
     def __init__(self, case: Case) -> None:
         self._tick_s, self._delays = case.tick_s, case.delays
@@ -38,7 +38,7 @@ class SimulatedInbox:
         self._pinned = law_total(case.balancing.parameters.get("S", 0), k) * pinned
         self._servers = case.servers
         self._capacity = np.array([_capacity(server) for server in case.servers])
-        # A server's limit as its next samples report it.
+        # A server's limit in its next samples.
         self._limited = [
             index for index, server in enumerate(case.servers) if any(s.reported for s in server.steps)
         ]
@@ -57,7 +57,7 @@ class SimulatedInbox:
         self._reports.append((now_s + self._delays.report_s, balancer, counts))
 
     def snapshot(self, now_s: float) -> Snapshot:
-        """Return what the law is told at the tick that is now; `cpu` then has the newest samples' CPU."""
+        """Return the law's snapshot at the tick that is now; `cpu` then has the newest samples' CPU."""
         k = len(self._ids)
         utilization = np.full((k, 4), np.nan)
         while self._samples and self._samples[0][0] <= now_s:
@@ -101,7 +101,7 @@ class SimulatedInbox:
         )
 
     def flows(self, balancers: Sequence[int], zoning: Zoning) -> Floats:
-        """Return requests per second from each zone to each by the last reports; last of both is no zone."""
+        """Return requests per second from each zone to each; the last index stands for no zone."""
         seen = zoning.none()
         for balancer, (_, counts) in self._held.items():
             np.add.at(seen[balancers[balancer]], zoning.of, (counts[0] + counts[1]) / self._tick_s)

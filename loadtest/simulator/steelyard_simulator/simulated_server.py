@@ -1,13 +1,13 @@
-"""A server at work: its speed over time, where a request spends its time there, what an agent measures.
+"""A server at work: its speed over time, a request's stages, an agent's measurements.
 
 Pure but for the generators passed in.
 
-The speed is piecewise constant and known in advance. A neighbour's share and a capacity step are both a
-change of it; work that runs while the speed changes is integrated across the change, so a job's end is known
-when it starts.
+The speed is piecewise constant and known in advance; a neighbour's share and a capacity step both change it.
+Work that runs while the speed changes is integrated across the change, so a job's end is known when it
+starts.
 
-A queue takes a request and its work in seconds at speed 1, and calls `leave(now_s, request)` when that is
-done; `busy_s(now_s)` are the core seconds in which it served something since the start.
+A queue takes a request and its work in seconds at speed 1, and calls `leave(now_s, request)` when it is done.
+`busy_s(now_s)` are the core seconds in which it served something since the start.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ from steelyard_simulator.balancer import Request
 from steelyard_simulator.engine import Engine, Rate
 from steelyard_simulator.model import Draw, Server, Step, Work
 
-# A server that a neighbour takes all of would never end a job; a thousandth is as good as nothing.
+# A server without any CPU left would never end a job; a thousandth is effectively nothing.
 SLOWEST_FACTOR = 1e-3
 
 # Constant: memory is a stock, and the model has no law for it.
@@ -31,7 +31,7 @@ def speed_of(server: Server) -> Rate:
 
 
 def speed_edges(server: Server) -> list[float]:
-    """Return when what a server can do may change, from 0 on."""
+    """Return the moments at which a server's capacity may change, from 0 on."""
     edges = {0.0, *(step.at_s for step in server.steps)}
     for background in server.background:
         edges.update((background.start_s, background.end_s))
@@ -43,7 +43,7 @@ def speed_edges(server: Server) -> list[float]:
 
 
 def idle_utilization(server: Server, start_s: float, end_s: float) -> float:
-    """Return how busy the neighbours make an idle core look, averaged over a window: 0..1."""
+    """Return the utilization that neighbours add to an idle core, averaged over a window: 0..1."""
     if not server.background or end_s <= start_s:
         return 0.0
     busy_s = sum(
@@ -61,18 +61,18 @@ def speed_at(server: Server, when_s: float) -> float:
 
 
 def factor_at(steps: Iterable[Step], when_s: float) -> float:
-    """Return the factor of the last of these steps until then, of two at once the second; 1 before them."""
+    """Return the factor of the last step until then (the second of two at once); 1 before the first."""
     came = sorted((step for step in steps if step.at_s <= when_s), key=lambda step: step.at_s)
     return came[-1].factor if came else 1.0
 
 
 def is_away(server: Server, when_s: float) -> bool:
-    """Tell whether the server is out of service at a time."""
+    """Return whether the server is out of service at a time."""
     return any(start_s <= when_s < end_s for start_s, end_s in server.away)
 
 
 def able_at(server: Server, work: Work, when_s: float) -> float:
-    """Return how many such requests a second a server can serve at a time, all its cores and channels busy.
+    """Return a server's capacity at a time in such requests a second, with all cores and channels busy.
 
     Work that queues for nothing counts as a second of a core.
     """
@@ -123,14 +123,14 @@ class Queue:
         return self._busy_s + self._busy * (now_s - self._changed_s)
 
 
-# I/O channels know no speed of their own: their work is their time.
+# I/O channels have no speed: their work is their time.
 UNITY = speed_of(Server())
 
 
 class SimulatedServer:
-    """One server of a running simulation; `answered(now_s, request)` is called when one is served.
+    """One server of a running simulation; `answered(now_s, request)` is called for each served request.
 
-    `speed` and what `drawn` returns for a `Draw` may be shared with servers that are alike.
+    Similar servers may share `speed` and the results of `drawn`.
     """
 
     __slots__ = (
@@ -162,7 +162,7 @@ class SimulatedServer:
 
     @property
     def entrance(self) -> Callable[[float, Request], object]:
-        """What takes a request: `entrance(now_s, request)`."""
+        """The function that takes a request: `entrance(now_s, request)`."""
         return self._enter if self._server.failing else self._advance
 
     def _enter(self, now_s: float, request: Request) -> None:
@@ -188,8 +188,8 @@ class SimulatedServer:
     def sample(self, now_s: float) -> tuple[float, float, float, float]:
         """Return the utilization since the last sample: cpu, net, io, mem.
 
-        A core that a neighbour shares is busy while it serves a request and, to the neighbour's
-        `idle_utilization`, while it does not. The network carries nothing in the model: 0.
+        A core that a neighbour shares is busy while it serves a request. Otherwise it is busy by the
+        neighbour's `idle_utilization`. The network carries nothing in the model: 0.
         """
         window_s = now_s - self._sampled_s
         if window_s <= 0:

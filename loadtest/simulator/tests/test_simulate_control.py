@@ -1,4 +1,4 @@
-"""The control loop in the model: what the law is told, when its weights arrive, and where they settle."""
+"""The control loop in the model: the law's input, the arrival of its weights, and where they settle."""
 
 import re
 from collections import defaultdict
@@ -112,7 +112,7 @@ def assert_same_view(inbox: object, controllers: object) -> None:
         assert np.allclose(getattr(inbox, column), getattr(controllers, column), equal_nan=True), column
 
 
-def test_the_law_is_told_what_the_controller_would_tell_it() -> None:
+def test_the_law_gets_the_same_snapshot_as_in_the_controller() -> None:
     inbox = SimulatedInbox(replace(CASE, delays=AT_ONCE, balancing=Balancing(priced=True)))
     first, second = report([10, 0, 5], [1.0, 0, 0.5]), report([4, 3, 0], [0.1, 0.6, 0])
     inbox.report(9.5, 0, first)
@@ -120,7 +120,7 @@ def test_the_law_is_told_what_the_controller_would_tell_it() -> None:
     inbox.sample(9.4, 1, (0.5, 0.0, 0.0, 0.3))
     both = {"lb-0": (first, 10.0), "lb-1": (second, 10.0)}
     assert_same_view(inbox.snapshot(10.0), assembled(both, {1: 0.5}, 10.0))
-    # Nothing came since: no sample, no report.
+    # Nothing arrived since: no sample, no report.
     assert_same_view(inbox.snapshot(11.0), assembled(both, {}, 11.0))
     # One balancer reports again, the other is late: it counts with its last figures, for three ticks.
     later = report([7, 7, 7], [0.7, 0.7, 0.7])
@@ -223,7 +223,7 @@ def test_a_server_that_is_away_gets_no_request_and_starts_slowly_when_it_is_back
         assert soon == pytest.approx(1 / 3, abs=0.05)
     else:
         assert 0.0 < soon < 0.25
-        # An agent that is away says nothing.
+        # An agent that is away sends nothing.
         assert np.isnan(ticks.utilization[:14, 0]).all()
 
 
@@ -298,7 +298,7 @@ def test_agents_see_their_server_s_load_and_its_neighbour() -> None:
 
 
 def test_weights_arrive_after_the_publish_and_fetch_delays() -> None:
-    # The law moves weights from its first reports on; the baselines are used until its table has come.
+    # The law moves weights from its first reports on; the baselines are used until its table has arrived.
     at_once, late = (
         run(replace(CASE, delays=delays, duration_s=30.0), 1)
         for delays in (AT_ONCE, replace(AT_ONCE, publish_s=8.0, fetch_s=4.0))

@@ -54,7 +54,7 @@ def test_averages_are_within_a_tenth_of_the_published(algorithm: str, avg_ms: di
 
 
 def test_the_order_is_the_published_one_as_far_as_chance_did_not_make_it(avg_ms: dict[str, float]) -> None:
-    # Those that do not look at the servers all give the slow one a tenth; who of them is first is chance.
+    # Those that do not look at the servers all give the slow one a tenth; their order is chance.
     blind = [avg_ms[name] for name in ("wrr", "random")]
     assert avg_ms["peakewma"] < 0.6 * avg_ms["lr"]
     assert avg_ms["lr"] < min(blind)
@@ -93,7 +93,7 @@ def test_one_seed_has_no_interval_and_many_have(tmp_path: Path, capsys: pytest.C
     out, err = capsys.readouterr()
     lines = out.splitlines()
     assert any(line.startswith("| `random` | 5.000 | ") and "±" in line for line in lines)
-    # What hashes a random key is compared with random choices.
+    # Published algorithms with hashes of random keys are compared with random choices.
     for name in ("one run | *5.000* | *9.614*", "ringhash | *5.000* | *9.370*", "maglev | *5.000* | *8.713*"):
         assert f"| *published, {name.replace(' |', '* |', 1)} |" in out
     assert "events/s" in err

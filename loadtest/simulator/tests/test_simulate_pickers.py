@@ -1,4 +1,4 @@
-"""The model's pickers: the product's Lua picks what its specs say, the peers of comparison by their rules."""
+"""The model's pickers: the product's Lua picks as in its specs, the comparison pickers by their rules."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -88,7 +88,7 @@ def test_each_balancer_s_ring_starts_at_a_place_of_its_own() -> None:
 
 
 def test_vnswrr2_takes_the_less_loaded_of_two() -> None:
-    # Two servers: the two candidates are always both. What is in flight counts against the weight.
+    # Two servers: the two candidates are always both. Requests in flight count against the weight.
     picker = made("vnswrr2", [3, 1])
     in_flight = [0, 0]
     for _ in range(40):
@@ -142,7 +142,7 @@ def test_a_picker_s_clock_is_nginx_s_so_the_first_latency_that_is_confirmed_coun
     assert chosen[4] == 2
 
 
-# Who probes has no weights; to least time an idle server of eight times the weight is always the better one.
+# Prequal has no weights; least_time always prefers an idle server of eight times the weight.
 @pytest.mark.parametrize("name", sorted({*pickers.NAMES} - {*pickers.PROBING, "leasttime"}))
 def test_new_weights_are_taken_up(name: str) -> None:
     picker = made(name, [1, 1, 1])
@@ -161,7 +161,7 @@ def test_a_server_that_is_out_of_service_gets_nothing_until_it_is_back(name: str
     assert 1 not in idle_picks(picker, 300)
     assert 1 not in {picker.pick(10.0) for _ in range(50)}
     picker.update([1, 1, 1, 1])
-    # For ten seconds Peak EWMA holds the answers that never came against the others.
+    # For ten seconds Peak EWMA penalizes the others for answers that never came.
     assert 1 in {picker.pick(20.0) for _ in range(300)}
 
 
@@ -206,7 +206,7 @@ def test_least_request_with_weights_shares_by_weight_and_load() -> None:
 def test_peak_ewma_counts_what_is_pending_and_a_peak_fades() -> None:
     picker = PeakEwma(2, Random(1))
     picker.update([1, 1])
-    # What is unknown and busy costs more than what is unknown and idle: one request each.
+    # An unknown busy server costs more than an unknown idle one: one request each.
     assert {picker.pick(0.0) for _ in range(2)} == {0, 1}
     picker.answered(0, 0.0, 0.02, True)
     picker.answered(1, 0.0, 0.1, True)
@@ -269,12 +269,12 @@ def test_one_balancer_alone_has_nobody_to_tell() -> None:
     assert p99_ms(balancers=1, exchange_s=0.005) == p99_ms(balancers=1)
 
 
-def test_told_by_servers_what_they_have_in_flight_balancers_come_nearer_to_one() -> None:
-    assert p99_ms(balancers=4, told=True) < 0.9 * p99_ms(balancers=4)
-    assert p99_ms(balancers=1, told=True) == p99_ms(balancers=1)
+def test_with_servers_that_report_requests_in_flight_balancers_come_nearer_to_one() -> None:
+    assert p99_ms(balancers=4, in_flight_in_answers=True) < 0.9 * p99_ms(balancers=4)
+    assert p99_ms(balancers=1, in_flight_in_answers=True) == p99_ms(balancers=1)
 
 
-def test_told_what_requests_cost_servers_that_do_one_after_the_other_answer_sooner() -> None:
+def test_with_known_costs_servers_that_do_one_request_at_a_time_answer_sooner() -> None:
     case = Case(
         servers=tuple(Server(speed=speed) for speed in (1.0, 2.0, 2.0, 3.0)),
         clients=OpenClients(rate_per_s=320),
@@ -282,11 +282,11 @@ def test_told_what_requests_cost_servers_that_do_one_after_the_other_answer_soon
         duration_s=60,
         warmup_s=15,
     )
-    blind, told = (
+    blind, priced = (
         [run(replace(case, balancing=Balancing(picker=picker, priced=priced)), 1) for picker in BY_COST]
         for priced in (False, True)
     )
-    for without, by_cost in zip(blind, told, strict=True):
+    for without, by_cost in zip(blind, priced, strict=True):
         assert np.percentile(by_cost.latency_ms, 99) < 0.8 * np.percentile(without.latency_ms, 99)
         # The same requests came, with the same work.
         assert by_cost.arrived == without.arrived

@@ -124,13 +124,13 @@ def test_a_server_answers_with_the_median_of_those_who_came_at_about_its_rif() -
     for number in range(4):  # these arrive at 0, 1, 2, 3
         servers.arrive(0, 2.0 + number / 1000)
     for number in range(4):
-        servers.leave(0, 2.0 + number / 1000, 2.1, number != 3)  # a failure tells nothing
+        servers.leave(0, 2.0 + number / 1000, 2.1, number != 3)  # a failure is no measurement
     assert servers.in_flight == [0, 0]
     for rif, latency_ms in ((0, 55), (1, 99), (2, 98), (3, 98), (4, 98), (100, 98)):
         servers.in_flight[0] = rif
         assert servers.latency_s(0, 3.0) == pytest.approx(latency_ms / 1000), rif
     servers.in_flight[0] = 0
-    assert servers.latency_s(0, 12.05) == pytest.approx(0.1)  # those of before 2.05 are forgotten
+    assert servers.latency_s(0, 12.05) == pytest.approx(0.1)  # latencies from before 2.05 s are forgotten
     assert servers.latency_s(0, 13.0) == 0.0
 
 

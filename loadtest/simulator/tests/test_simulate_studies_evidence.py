@@ -264,6 +264,6 @@ def test_the_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None
     ):
         with pytest.raises(SystemExit):
             command(arguments)
-        told = capsys.readouterr()
-        assert says in told.out.replace("\n", " ") + told.err
+        printed = capsys.readouterr()
+        assert says in printed.out.replace("\n", " ") + printed.err
     assert all(name in ALGORITHMS for name in OURS)

@@ -1,4 +1,4 @@
-"""Distances of shares: what is misplaced, what moves, what swings."""
+"""Distances of shares: misplaced traffic, moved traffic, and swing."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What an upstream of any size says: its messages as the real codecs write them, and their bytes."""
+"""The messages of an upstream of any size: encoded by the real codecs, and their bytes."""
 
 import json
 import os

@@ -68,9 +68,9 @@ def test_the_page_has_our_figures_beside_the_published_and_a_verdict_on_each_cla
     assert "| Steelyard | 150 / 700 | 150 / 700 |" in text
     assert "| 70 %, 10 cores | 50 / 150 / 1,500 / TO | 50 / 150 / 200 / TO | 50 / 150 / 700 / TO |" in text
     assert "| Prequal has the least P99. (7) | reproduced |" in text
-    assert "| C3 by its probes is nearly as good. (7) | reproduced |" in text
+    assert "| C3 with Prequal's probes is nearly as good. (7) | reproduced |" in text
     assert "| WRR is nearly as good at 70 %. (7) | not reproduced |" in text
-    assert "| Prequal bears much more. (6) | not reproduced |" in text
+    assert "| Prequal tolerates much more load. (6) | not reproduced |" in text
     assert "| *P99: Steelyard / Prequal at 70 %* | – |  | 3.50 |" in text
     assert "needs" not in text
 

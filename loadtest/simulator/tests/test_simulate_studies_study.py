@@ -17,7 +17,7 @@ from testing.waiting import wait_until
 
 @dataclass(frozen=True)
 class Requests:
-    """So many requests, of a server that takes a millisecond for each."""
+    """A number of requests to a server that takes a millisecond for each."""
 
     number: int
 
@@ -31,12 +31,12 @@ class Requests:
 
 @dataclass(frozen=True)
 class Long(Requests):
-    """A run that goes on until somebody has said that it is under way."""
+    """A run that lasts until the log says that it is under way."""
 
-    told: Path
+    noticed: Path
 
     def case(self) -> Case:
-        wait_until(self.told.exists, "a line of the log")
+        wait_until(self.noticed.exists, "a line of the log")
         return super().case()
 
 
@@ -52,15 +52,15 @@ class Killed(Requests):
 
 
 class Log(io.StringIO):
-    """A file in which somebody reads that runs are under way."""
+    """A log that touches a file when it says that runs are under way."""
 
-    def __init__(self, told: Path) -> None:
+    def __init__(self, noticed: Path) -> None:
         super().__init__()
-        self._told = told
+        self._noticed = noticed
 
     def write(self, text: str) -> int:
         if "under way" in text:
-            self._told.touch()
+            self._noticed.touch()
         return super().write(text)
 
 
@@ -103,9 +103,9 @@ def test_a_log_has_how_far_it_is_and_how_fast_the_model_was() -> None:
 
 
 def test_a_file_sees_that_a_long_run_is_under_way_and_those_that_ended_after_it_began(tmp_path: Path) -> None:
-    told = tmp_path / "told"
-    log = Log(told)
-    work: list[tuple[Requests, int]] = [(Long(1, told), 1), (Requests(2), 1)]
+    noticed = tmp_path / "noticed"
+    log = Log(noticed)
+    work: list[tuple[Requests, int]] = [(Long(1, noticed), 1), (Requests(2), 1)]
     runs = simulated(work, served, jobs=2, title="runs", stream=log, beat_s=0.2)
     assert [*runs.values()] == [[{"served": 1}], [{"served": 2}]]
     assert "under way, none has ended for" in log.getvalue()

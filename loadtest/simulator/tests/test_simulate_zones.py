@@ -1,4 +1,4 @@
-"""Near servers first: ours, and Envoy's two to compare with."""
+"""Near servers first: ours, compared with Envoy's two methods."""
 
 from argparse import Namespace
 from dataclasses import replace
@@ -11,7 +11,7 @@ from steelyard_simulator.studies.zones_study import ALGORITHMS, TRIALS, ZonesTri
 
 
 def crossed(algorithm: str, rate_per_s: float, servers: int) -> float:
-    """Return which part crosses where two zones have four servers and one has so many, once all is learnt."""
+    """Return the part that crosses between two zones of four servers and one of `servers`, after a while."""
     case = ZonesTrial(day="half the CPU", algorithm=algorithm).case()
     sizes = ((0, 4), (1, servers), (2, 4))
     servers_of = tuple(Server(cores=2, zone=zone) for zone, count in sizes for _ in range(count))
@@ -29,7 +29,7 @@ def test_within_a_zones_headroom_nothing_crosses() -> None:
 
 
 def test_what_is_above_a_zones_headroom_crosses_and_no_more() -> None:
-    """Of its 40 requests/s 28 stay: a tenth of all 120 cross."""
+    """28 of its 40 requests/s stay: a tenth of all 120 cross."""
     assert crossed("Steelyard, zones", 120, 2) == pytest.approx(0.1, abs=0.03)
 
 
@@ -45,7 +45,7 @@ def test_load_aware_locality_sends_what_it_probes_and_spills_where_a_zone_is_bus
 
 
 def test_load_aware_locality_goes_by_the_utilization_of_the_servers_that_are_there() -> None:
-    """Two of four are left, twice as busy as the others: whatever those that are away showed last."""
+    """Two of four are left, twice as busy as the others. The last values of absent servers do not count."""
     case = ZonesTrial(day="half the servers", algorithm="Envoy, load_aware_locality").case()
     away = tuple(replace(each, away=((20.0, 120.0),) if each.away else ()) for each in case.servers)
     clients = OpenClients(rate_per_s=120)

@@ -1,4 +1,4 @@
-"""Every picker of the model by name: the product's Lua, and others to compare with, for the model only."""
+"""Every picker of the model by name: the product's Lua, and comparison pickers for the model only."""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -16,13 +16,13 @@ class Picker(Protocol):
     """Chooses servers, 0..k-1, for one load balancer."""
 
     def update(self, weights: Sequence[int]) -> None:
-        """Take a new weight table: k whole numbers; 0 is a server that is out of service."""
+        """Take a new weight table: k whole numbers; 0 is a server out of service."""
 
     def pick(self, now_s: float) -> int:
-        """Choose a server for a request; it is in flight there from now on."""
+        """Choose a server for a request; the request is in flight there from now on."""
 
     def answered(self, server: int, sent_s: float, now_s: float, ok: bool) -> None:
-        """Note that a request sent there at `sent_s` has its answer."""
+        """Record the answer to a request sent there at `sent_s`."""
 
 
 _PEERS: dict[str, Callable[[int, Random], Picker]] = {
@@ -38,15 +38,15 @@ OURS: tuple[str, ...] = lua_pickers.NAMES
 """The product's pickers."""
 
 PROBING = {"prequal": prequal.Prequal, "linear": prequal.Linear, "c3": prequal.C3, "yarp": prequal.Yarp}
-"""Whose load balancers ask the same servers."""
+"""Pickers whose load balancers probe the same servers."""
 
 NAMES: tuple[str, ...] = (*OURS, *_PEERS, *PROBING)
 
 
 def maker(case: Case, seed: int) -> Callable[[int], Picker]:
-    """Return a function that makes the picker of the case's load balancer with that index.
+    """Return a function that makes the picker of the load balancer with a given index.
 
-    Raises ValueError for an unknown name, and SetupError where LuaJIT or the Lua code is missing.
+    Raises ValueError for an unknown name, and SetupError if LuaJIT or the Lua code is missing.
     """
     name, servers = case.balancing.picker, len(case.servers)
     if name in OURS:

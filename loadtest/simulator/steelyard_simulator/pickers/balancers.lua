@@ -1,8 +1,9 @@
---- The product's pickers for many load balancers in one LuaJIT: each has
--- peer stats and a clock of its own, as each has in its own nginx.
+--- The product's pickers for many load balancers in one LuaJIT. Each has
+-- its own peer stats and clock, as in its own nginx.
 --
--- One call a pick and one an answer: a call from outside costs more than the
--- pick itself. Servers are numbered from 0, as their cells are.
+-- There is one call for a pick and one for an answer, because a call from
+-- outside costs more than the pick itself. Servers are numbered from 0, like
+-- their cells.
 
 local ffi = require "ffi"
 local no_pause = require("resty.vnswrr").no_pause
@@ -12,8 +13,8 @@ local pickers = require "steelyard.core.pickers"
 local request_cost = require "steelyard.core.request_cost"
 local subset = require "steelyard.core.subset"
 
--- Where nginx's clock stands when the simulation begins: long after 1970, so
--- that a cell's first sample counts in full.
+-- nginx's clock when the simulation begins: long after 1970, so that a
+-- cell's first sample counts in full.
 local START_S = 1e6
 
 
@@ -23,10 +24,10 @@ end
 
 
 local baselines -- of the first table
-local subset_size, balancers, made, reporters = 0, 1, 0, {} -- made: how many; reporters: the names of all
+local subset_size, balancers, made, reporters = 0, 1, 0, {} -- made: balancers made so far; reporters: names of all
 
 
---- The eligible peers of a table, in id order: what a picker's update takes.
+--- The eligible peers of a table, in id order, as a picker's update takes them.
 -- @param groups of the servers, or nil
 local function peers_of(weights, groups)
     local peers = {}
@@ -44,15 +45,15 @@ local function peers_of(weights, groups)
 end
 
 
-local sums -- what all balancers have told the store that they have in flight, by cell
-local held -- what they have in flight
+local sums -- requests in flight that all balancers have reported to the store, by cell
+local held -- requests in flight, by cell
 
 
---- Make a balancer: functions to pick at a time, to note an answer, to take peers, and to exchange what is in flight.
--- @param exchange_s how far apart exchanges are; 0: there are none
--- @param priced     whether pick is told each request's cost
--- @param told       whether servers say in each answer how much they have in flight
-local function balancer(name, servers, exchange_s, priced, told)
+--- Make a balancer: functions to pick at a time, record an answer, take peers, and exchange requests in flight.
+-- @param exchange_s interval of exchanges; 0: none
+-- @param priced     whether pick gets each request's cost
+-- @param in_answers whether servers report their requests in flight in each answer
+local function balancer(name, servers, exchange_s, priced, in_answers)
     local stats, now = peer_stats.new(peer_stats.local_memory(servers), 1, servers, 0), START_S
     local others = exchange_s > 0 and others_in_flight.new(nil, servers) or nil
     sums, held = sums or ffi.new("double[?]", servers), held or ffi.new("double[?]", servers)
@@ -60,13 +61,13 @@ local function balancer(name, servers, exchange_s, priced, told)
     local picker, _, err = pickers.make(name, {
         random = math.random, stats = priced and stats:by_cost() or stats, now = function() return now end,
         others = others,
-        -- Of pickers by a key, as examples/inference.conf has it; a table does for a lua_shared_dict.
+        -- For pickers by a key, as in examples/inference.conf; a table stands in for a lua_shared_dict.
         name = "", remember_keys = priced and "keys" or nil, shared = { keys = { get = rawget, set = rawset } },
     })
     if err then
         error(err)
     end
-    -- What was in flight when requests came, by cell and time; two of one moment met nearly the same.
+    -- Requests in flight at a request's arrival, by cell and time; two of one moment met nearly the same.
     local met = {}
     if stats.by_level then
         for cell = 0, servers - 1 do
@@ -87,9 +88,9 @@ local function balancer(name, servers, exchange_s, priced, told)
         end
         return cell
     end
-    -- @param first when an answer began that streams; left out: `at`
+    -- @param first when a streamed answer began; default: `at`
     local function answered(cell, sent, at, ok, first)
-        if told and ok and picker.tell then
+        if in_answers and ok and picker.tell then
             picker:tell(by_cell[cell], held[cell], START_S + at)
         end
         held[cell] = held[cell] - 1
@@ -131,7 +132,7 @@ end
 
 
 --- Begin a run.
--- @param size of the subsets of n balancers; 0: all servers
+-- @param size of the subsets of n balancers; 0 means all servers
 local function begin(seed, size, n)
     math.randomseed(seed)
     subset_size, balancers = size, n

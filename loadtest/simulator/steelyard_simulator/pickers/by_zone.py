@@ -1,14 +1,14 @@
-"""Envoy's two ways to prefer near servers, to compare with: a zone at random by its part, then its server.
+"""Envoy's two ways to prefer near servers, for comparison: a random zone by its part, then a server in it.
 
 Pure but for the generators passed in. From Envoy's documentation ("Zone aware routing", "Load-aware locality
-load balancing"), with its defaults; the servers of a zone are chosen among by the picker that is given.
+load balancing"), with its defaults. The given picker chooses among the servers of a zone.
 
-envoy       h, o: a zone's part of the servers, and of the load balancers. The local zone gets
-            min(1, h/o), the rest goes to the others by  max(0, h - o)
-load-aware  each second, of the servers' utilization, averaged over a zone, smoothed over 5 s: all is local
-            where local <= mean of the others + 0.1, else by  servers (1 - utilization);  3 % go to the
-            others, by their number, at least. (In Envoy each knows what the answers to its own requests
-            tell; here all know all: the model is kinder.)
+envoy       h, o: a zone's part of the servers, and of the load balancers. The local zone gets min(1, h/o);
+            the rest goes to the others by max(0, h - o)
+load-aware  uses the servers' utilization, averaged over a zone each second and smoothed over 5 s. All is
+            local while local <= mean of the others + 0.1; otherwise zones share by servers (1 - utilization).
+            At least 3 % go to the others, by their number. (In Envoy each load balancer only knows the
+            answers to its own requests; here all know all, so the model is kinder.)
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ PERIOD_S, SMOOTHING_S, THRESHOLD, PROBED = 1.0, 5.0, 0.1, 0.03
 
 
 def maker(make: Callable[[int], Picker], case: Case, seed: int) -> Callable[[int], Picker]:
-    """Return a function that makes the load balancer with that index; `make` makes what picks in one zone."""
+    """Return a function that makes the load balancer with a given index; `make` makes a zone's picker."""
     of_servers = np.array([server.zone for server in case.servers])
     zones = range(int(of_servers.max()) + 1)
     origin = np.bincount(case.zones, minlength=len(zones)) / len(case.zones)
@@ -52,7 +52,7 @@ class ByZone:
         self.utilization: Callable[[], Floats] = lambda: np.zeros(len(of_servers))
 
     def update(self, weights: Sequence[int]) -> None:
-        """Take who serves: their number in each zone."""
+        """Take the serving servers: their number in each zone."""
         given = np.array(weights)
         self._serving = given > 0
         self._hosts = np.bincount(self._of[self._serving], minlength=len(self._pickers))
@@ -62,7 +62,7 @@ class ByZone:
         self._ends = np.cumsum(self._by_load() if self._is_load_aware else self._by_hosts()).tolist()
 
     def pick(self, now_s: float) -> int:
-        """Choose a zone, and in it a server."""
+        """Choose a zone, and a server in it."""
         if self._is_load_aware and now_s >= self._due_s:
             self._due_s = now_s + PERIOD_S
             self._ends = np.cumsum(self._by_load()).tolist()
@@ -70,7 +70,7 @@ class ByZone:
         return self._pickers[next(zone for zone, end in enumerate(self._ends) if drawn < end)].pick(now_s)
 
     def answered(self, server: int, sent_s: float, now_s: float, ok: bool) -> None:
-        """Note an answer where it was picked."""
+        """Pass an answer to the picker that chose the server."""
         self._pickers[self._of[server]].answered(server, sent_s, now_s, ok)
 
     def _by_hosts(self) -> Floats:

@@ -1,23 +1,23 @@
-"""Pickers to compare ours with: round robin, random, least request, least connections, least time, Peak EWMA.
+"""Comparison pickers: round robin, random, least request, least connections, least time, Peak EWMA.
 
 Pure but for the generators passed in. Round robin and random know only weights.
 
-wrr        nginx's smooth order, from the front: at each pick every current weight grows by the server's
-           weight; the largest is chosen and gives back the sum of all (nginx,
-           ngx_http_upstream_get_peer). O(servers) a pick
+wrr        nginx's smooth order, from the front. At each pick every current weight grows by the server's
+           weight; the largest is chosen and gives back the sum of all (nginx, ngx_http_upstream_get_peer).
+           O(servers)
 random     each server with probability weight / total
 lr         Envoy's documentation ("Supported load balancers: weighted least request"). Equal weights: two
-           servers at random, the one with fewer active requests, the first on a tie. Unequal weights: an
-           earliest-deadline schedule, a server's next deadline = its last one + (active + 1) / weight
-leastconn  nginx's least_conn: the least active / weight of all servers; among several such, its smooth round
-           robin over those (ngx_http_upstream_get_least_conn_peer). O(servers) a pick
+           random servers, the one with fewer active requests, the first on a tie. Unequal weights: an
+           earliest-deadline schedule; a server's next deadline = its last one + (active + 1) / weight
+leastconn  nginx's least_conn: the least active / weight of all servers; among ties, its smooth round robin
+           over those (ngx_http_upstream_get_least_conn_peer). O(servers) a pick
 leasttime  nginx 1.31's `least_time last_byte inflight`: the least  T (active + 1) / weight  of all, ties as
-           in leastconn. T is the response time, or how old the requests in flight are where that is more,
-           averaged (a twentieth of the newest), up to the next multiple of 20 ms and 5 s at the most; halved
+           in leastconn. T is the response time, or the age of the requests in flight if that is more. It is
+           averaged (a twentieth of the newest), rounded up to a multiple of 20 ms, at most 5 s, and halved
            for each 11 s without a request (ngx_http_upstream_least_time_eta)
 peakewma   the lower cost of two, drawn by weight. Rules from Finagle's documentation and its PeakEwma class:
 
-    peak    P = latency where that is more, else P f + latency (1 - f)     f = e^(-t/10 s)
+    peak    P = latency if that is more, otherwise P f + latency (1 - f)     f = e^(-t/10 s)
     cost    P (pending + 1);  nothing known and something pending: a penalty above any known cost
 """
 
@@ -30,7 +30,7 @@ from random import Random
 
 
 class ComparisonPicker:
-    """What they have in common: the weights, who serves, and what is in flight at each server."""
+    """Common state: the weights, the serving servers, and the requests in flight at each server."""
 
     def __init__(self, servers: int, random: Random) -> None:
         self._random = random
@@ -39,7 +39,7 @@ class ComparisonPicker:
         self._active = [0] * servers
 
     def update(self, weights: Sequence[int]) -> None:
-        """Take a new weight table; the same one again changes nothing."""
+        """Take a new weight table; an identical one changes nothing."""
         weights = list(weights)
         if weights != self._weights:
             self._weights = weights
@@ -47,17 +47,17 @@ class ComparisonPicker:
             self._begin()
 
     def pick(self, now_s: float) -> int:
-        """Choose a server; a request more is in flight there."""
+        """Choose a server; one more request is in flight there."""
         server = self._choose(now_s)
         self._active[server] += 1
         return server
 
     def answered(self, server: int, sent_s: float, now_s: float, ok: bool) -> None:  # noqa: ARG002 - a picker's
-        """Note that one is not in flight any more."""
+        """Count a request that is no longer in flight."""
         self._active[server] -= 1
 
     def _begin(self) -> None:
-        """Begin anew with other weights."""
+        """Begin again with other weights."""
 
     def _choose(self, now_s: float) -> int:
         raise NotImplementedError
@@ -91,11 +91,11 @@ class RandomChoice(ComparisonPicker):
 
 
 class LeastRequest(ComparisonPicker):
-    """Power of two choices; where weights differ, the schedule."""
+    """Power of two choices; with unequal weights, the schedule."""
 
     def _begin(self) -> None:
         self._equal = len({self._weights[server] for server in self._served}) == 1
-        # As if everyone had been served last at a random point of its period, or all begin at once.
+        # As if each had last been served at a random point of its period; otherwise all would begin at once.
         self._schedule = [(self._random.random() / self._weights[server], server) for server in self._served]
         heapify(self._schedule)
 
@@ -111,7 +111,7 @@ class LeastRequest(ComparisonPicker):
 
 
 class LeastConn(RoundRobin):
-    """The least active / weight of all; smooth weighted round robin among those."""
+    """The least active / weight of all; smooth weighted round robin among ties."""
 
     def _choose(self, now_s: float) -> int:
         loads = [self._load(server, now_s) / self._weights[server] for server in self._served]
@@ -128,12 +128,12 @@ NEWEST = 0.05
 
 
 class LeastTime(LeastConn):
-    """The least time to be through with what is in flight."""
+    """The least time until a server is done with its requests in flight."""
 
     def __init__(self, servers: int, random: Random) -> None:
         super().__init__(servers, random)
         self._response_ms, self._inflight_ms = [0] * servers, [0] * servers
-        # How old all that is in flight was together, when that last changed.
+        # Total age of the requests in flight, at its last change.
         self._ages_ms, self._changed_ms = [0] * servers, [0] * servers
         self._checked_s = [0] * servers
 
@@ -177,7 +177,7 @@ def _averaged(before_ms: int, now_ms: int) -> int:
 
 DECAY_S = 10.0
 
-# Above any cost a latency can make; Finagle's stands for "as good as never".
+# Above any cost a latency can cause; Finagle's penalty means "as good as never".
 PENALTY_S = 1e6
 
 # Draws of a second server before the first stands alone; with two servers, one time in a thousand.

@@ -1,6 +1,6 @@
-"""The product's own pickers, as they are: openresty/ on LuaJIT, inside this process.
+"""The product's own pickers, unchanged: openresty/ on LuaJIT, inside this process.
 
-A pick with its answer costs 1.2 to 1.7 us, of which the two crossings into Lua are most.
+A pick with its answer costs 1.2 to 1.7 us, mostly for the two crossings into Lua.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from steelyard_simulator.model import Case
 BRIDGE = Path(__file__).with_name("balancers.lua")
 
 NAMES = picker_list.keyless()
-"""Those that need no library beside them, nor a key: the model's requests have none."""
+"""Pickers that need no other library and no key, because the model's requests have none."""
 
 
 class LuaPicker:
@@ -26,12 +26,16 @@ class LuaPicker:
     __slots__ = ("_of", "_update", "answered", "exchange", "pick")
 
     def __init__(self, case: Case, runtime: "LuaRuntime") -> None:
-        # The Lua functions themselves, not methods around them: a call less for every request.
+        # The Lua functions themselves, not methods around them: one call less for every request.
         self.pick: Callable[..., int]
         self.answered: Callable[[int, float, float, bool], None]
         self.exchange: Callable[[float], None]
         self.pick, self.answered, self._update, self.exchange = runtime.balancer(
-            case.balancing.picker, len(case.servers), case.exchanges_s, case.balancing.priced, case.told
+            case.balancing.picker,
+            len(case.servers),
+            case.exchanges_s,
+            case.balancing.priced,
+            case.in_flight_in_answers,
         )
         self._of = runtime
 
@@ -40,7 +44,7 @@ class LuaPicker:
 
 
 def _groups(case: Case) -> list[int]:
-    """Return the group of each server as nginx has them: zones, where these count, and pins."""
+    """Return each server's group as in nginx: by zone, if zones count, and by pin."""
     zoned = case.balancing.zoned == "steelyard"
     return [
         server.zone * zoned if server.pinned is None else MOST_ZONES + index
@@ -53,7 +57,7 @@ class LuaRuntime:
 
     def __init__(self, case: Case, seed: int) -> None:
         try:
-            # It has no types, so nothing is lost by importing it by name.
+            # lupa has no types, so importing it by name loses nothing.
             luajit = import_module("lupa.luajit21")
         except ImportError as error:
             raise SetupError("the simulator needs LuaJIT to run the Lua pickers: pip install lupa") from error
@@ -69,7 +73,7 @@ class LuaRuntime:
         self._peers: object = None
 
     def peers(self, weights: Sequence[int]) -> object:
-        """Return the Lua table of peers; the balancers that take the same table share it."""
+        """Return the Lua table of peers; balancers that take the same table share it."""
         if self._peers is None or weights is not self._weights:
             self._weights, self._peers = weights, self._peers_of(self._list(weights), self._groups)
         return self._peers

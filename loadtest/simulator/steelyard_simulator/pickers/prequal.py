@@ -1,23 +1,23 @@
-"""Prequal, to compare ours with: probes of servers' requests in flight and latency, and the hot-cold rule.
+"""Prequal, for comparison: probes of servers' requests in flight and latency, and the hot-cold rule.
 
 Wydrowski et al., *Load is not what you should balance: Introducing Prequal* (NSDI 2024), section 4. Pure but
 for the generators passed in. With n servers, and the paper's constants:
 
-probes   each query sends r = 3, to random servers that differ. A server answers with its requests in flight
-         (RIF), of all load balancers, and the median of its recent latencies of requests that arrived at
-         about that RIF
-pool     the newest answer of a server, of at most m = 16 of them, for at most 1 s. Each query removes
-         r_remove = 1, by turns the oldest and the worst. One may be used b times (a fraction of b by chance):
+probes   each query sends r = 3, to different random servers. A server answers with its requests in flight
+         (RIF) from all load balancers, and the median of its recent latencies at about that RIF on arrival
+pool     the newest answer of a server, of at most m = 16 servers, for at most 1 s. Each query removes
+         r_remove = 1, by turns the oldest and the worst. An answer may be used b times (fractions by chance):
 
              b = max(1, (1 + d) / ((1 - m/n) r - r_remove))        d = 1
 
-         Where the denominator is not above 0, new answers replace those of the same servers (n <= 24), and
-         uses do not count. A load balancer adds one to the RIF of an answer that it used
-pick     hot: RIF at or above its 0.84 quantile over the recent answers. The cold one of the least latency, or
-         the least RIF where all are hot; the worst is the opposite. Fewer than two answers: a random server
+         If the denominator is not above 0, new answers replace those of the same servers (n <= 24), and uses
+         do not count. A load balancer adds one to the RIF of an answer that it used
+pick     hot: RIF at or above its 0.84 quantile over the recent answers. The choice is the cold answer of the
+         least latency, or the least RIF if all are hot; the worst is the opposite. With fewer than two
+         answers, the choice is a random server
 
-Simplified: a probe takes no time, as the network takes none in the model; the constants say what "recent" and
-"about" are here; no guard against servers that fail fast; no weights, as Prequal has none.
+Simplified: a probe takes no time, because the network takes none in the model. "Recent" and "about" are the
+constants here. There is no guard against servers that fail fast. There are no weights, as in Prequal.
 """
 
 from collections import deque
@@ -29,15 +29,16 @@ from statistics import median
 
 PROBES, POOL, REMOVED, DELTA, AGE_S, Q_RIF = 3, 16, 1, 1.0, 1.0, 0.84
 
-# "About" is a power of two: 0, 1, 2..3, 4..7; "recent" so many latencies there, and answers in the quantile.
+# "About" is a power of two: 0, 1, 2..3, 4..7; "recent" is a number of latencies there, and of answers in the
+# quantile.
 LATENCIES, ANSWERS = 16, 128
 
-# No latency counts for longer: a server that got no queries because it was slow is tried again.
+# A latency counts for at most this long: a server without queries because it was slow is tried again.
 RECENT_S = 10.0
 
 
 class ProbedServers:
-    """What the servers of one run know of themselves, for the probes of all load balancers."""
+    """The state that the servers of one run report to the probes of all load balancers."""
 
     def __init__(self, servers: int) -> None:
         self.balancers = 0
@@ -46,13 +47,13 @@ class ProbedServers:
         self._latencies: list[dict[int, deque[tuple[float, float]]]] = [{} for _ in range(servers)]
 
     def arrive(self, server: int, now_s: float) -> None:
-        """Note a query's arrival."""
-        # Two of one moment would share an entry; they arrive at about the same RIF.
+        """Record a query's arrival."""
+        # Two queries of one moment would share an entry; they arrive at about the same RIF.
         self._arrived[server, now_s] = self.in_flight[server]
         self.in_flight[server] += 1
 
     def leave(self, server: int, sent_s: float, now_s: float, ok: bool) -> None:
-        """Note that a query was answered."""
+        """Record the end of a query."""
         self.in_flight[server] -= 1
         level = self._arrived.pop((server, sent_s), self.in_flight[server]).bit_length()
         if ok:
@@ -60,7 +61,7 @@ class ProbedServers:
             latencies.append((now_s, now_s - sent_s))
 
     def latency_s(self, server: int, now_s: float) -> float:
-        """Return the latency at the present RIF, of the nearest level that is known; 0 if none is."""
+        """Return the latency at the present RIF, or at the nearest known level; 0 if none is known."""
         own, levels = self.in_flight[server].bit_length(), self._latencies[server]
         for level in sorted(levels, key=lambda level: abs(level - own)):
             latencies = levels[level]
@@ -73,7 +74,7 @@ class ProbedServers:
 
 @dataclass(slots=True)
 class Answer:
-    """A probe's answer in the pool; `uses` are those left."""
+    """A probe's answer in the pool; `uses` is the number of uses left."""
 
     server: int
     at_s: float
@@ -89,18 +90,18 @@ def hot_cold(answer: Answer, hot_from: float) -> tuple[bool, float, float]:
 
 
 def reuse_budget(servers: int) -> float:
-    """Return b, how often an answer may be used."""
+    """Return b, the number of times that an answer may be used."""
     gained = (1.0 - POOL / servers) * PROBES - REMOVED
     return max(1.0, (1.0 + DELTA) / gained) if gained > 0 else inf
 
 
 def quantile(values: Collection[int], part: float) -> float:
-    """Return the least value that at least this part is at or below; infinite where there is none."""
+    """Return the least value with at least this part of the values at or below it; infinite for none."""
     return sorted(values)[ceil(part * len(values)) - 1] if values else inf
 
 
 class Prequal:
-    """One load balancer's pool. rank: what it picks by is the least, what it removes is the most."""
+    """One load balancer's pool. It picks by the least `rank` and removes the largest."""
 
     rank = staticmethod(hot_cold)
 
@@ -109,13 +110,13 @@ class Prequal:
         servers.balancers += 1
         self._budget = reuse_budget(len(servers.in_flight))
         self._present: Sequence[int] = range(len(servers.in_flight))
-        # By server, in the order of their age.
+        # By server, from the oldest to the newest.
         self._pool: dict[int, Answer] = {}
         self._rifs: deque[int] = deque(maxlen=ANSWERS)
         self._oldest_next = True
 
     def update(self, weights: Sequence[int]) -> None:
-        """Ignore the weights, but for those of servers that are out of service."""
+        """Ignore the weights, except for servers out of service."""
         self._present = [server for server, weight in enumerate(weights) if weight]
         self._pool = {server: answer for server, answer in self._pool.items() if weights[server]}
 
@@ -165,7 +166,7 @@ class Prequal:
 # Section 5.2 weighs latency and RIF alike, one RIF being a query's median time of 75 ms.
 RIF_S = 0.075
 
-# How often a load balancer polls all servers.
+# Interval at which a load balancer polls all servers.
 POLL_S = 0.5
 
 
@@ -179,7 +180,7 @@ class Linear(Prequal):
 class C3(Prequal):
     """Prequal's pool, by C3's score (Suresh et al., NSDI 2015) with the latency for both of its times: L q^3.
 
-    q = 1 + n own + RIF: of n load balancers each stands for all where it has requests in flight.
+    q = 1 + n own + RIF. With n load balancers, each assumes that the others have as many in flight as itself.
     """
 
     def __init__(self, random: Random, servers: ProbedServers) -> None:
@@ -201,7 +202,7 @@ class C3(Prequal):
 
 
 class Yarp(Prequal):
-    """The less RIF of two random servers, as they were polled."""
+    """The lower polled RIF of two random servers."""
 
     def __init__(self, random: Random, servers: ProbedServers) -> None:
         super().__init__(random, servers)

@@ -1,1 +1,1 @@
-"""What two cores cannot run: the loop at ten thousand servers, and where it would swing."""
+"""Studies of sizes that two cores cannot run: the loop at ten thousand servers, and its stability."""

@@ -1,4 +1,4 @@
-"""A day on unequal servers that are started and stopped by headroom or by mean CPU, in a table and a plot."""
+"""A day on unequal servers, started and stopped by headroom or by mean CPU, in a table and a plot."""
 
 import argparse
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ from steelyard_loadtest.reporting.publish import Page
 from steelyard_simulator.model import Background, Case, Draw, OpenClients, RunResult, ScaledBy, Server, Work
 from steelyard_simulator.studies.measures import Figures, Runs, averaged, p99_by, percentile_ms
 
-# A day passes in two hours, so load changes twelve times as fast; requests/s at every second hour of it.
+# A day passes in two hours, so load changes twelve times as fast. Requests/s at every second hour of the day.
 DAY_S, LOAD = 7200.0, (30, 20, 22, 50, 120, 150, 180, 150, 155, 140, 95, 55)
 CPU, DISK = Work(cpu=Draw(mean_s=0.1)), Work(cpu=Draw(mean_s=0.03), io=Draw(mean_s=0.06))
-# From ten to six, half of two servers.
+# From ten to six, the neighbour takes half of two servers.
 BESIDE = Background(start_s=DAY_S * 10 / 24, end_s=DAY_S * 18 / 24, share=0.5, idle_utilization=0.9)
 DAYS = {"cpu": (CPU, ()), "neighbours": (CPU, (BESIDE,)), "disk": (DISK, ())}
 CORES = (2, 1, 4) * 12
-HEAD = ("a day, scaled by", "server-hours", "core-hours", "p99, ms", "seconds with p99 > 1 s")
+HEAD = ("day: signal", "server-hours", "core-hours", "p99, ms", "seconds with p99 > 1 s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoscaleTrial:
-    """A day by its name, and what servers are started and stopped by."""
+    """A day by its name, and the signal by which servers are started and stopped."""
 
     day: str
     by: ScaledBy
@@ -51,7 +51,7 @@ TRIALS = [AutoscaleTrial(day=day, by=by) for day in DAYS for by in get_args(Scal
 
 
 def figures_of(case: Case, result: RunResult) -> Figures:
-    """Sum up a run; `at_N` is how many servers there are in half hour N."""
+    """Sum up a run; `at_N` is the number of servers in half hour N."""
     there = result.ticks.weights > 0
     hours = there.sum(axis=0) * case.tick_s / 3600
     return {
@@ -64,7 +64,7 @@ def figures_of(case: Case, result: RunResult) -> Figures:
 
 
 def page(_options: argparse.Namespace, runs: Runs, command: str) -> Page:
-    """Return the table and the plot, of the seeds' means."""
+    """Return the table and the plot of the seeds' means."""
     rows = {
         f"{trial.day}: by {trial.by}": [figure.mean for figure in row.values()]
         for trial, row in averaged(runs).items()
@@ -84,7 +84,7 @@ def page(_options: argparse.Namespace, runs: Runs, command: str) -> Page:
             )
             for at in range(0, len(series), 2)
         ]  # fmt: skip
-        draw(file, [panels], size=(13, 3.4), title="How many servers there are over each day")
+        draw(file, [panels], size=(13, 3.4), title="Number of servers over each day")
 
     return Page(
         text=lambda plots: document(

@@ -34,8 +34,8 @@ BEHIND: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         SHARED_MORE: {"balancers": 16, "exchange_s": 0.004},
     }
 )
-"""Load balancers that exchange their requests in flight, as often as 2 % (or 5 %) of a core allows with a dozen
-servers: docs/decisions/0025-others-in-flight.md."""
+"""Load balancers that exchange their requests in flight, as often as 2 % (or 5 %) of a core allows with a
+dozen servers: docs/decisions/0025-others-in-flight.md."""
 
 ALGORITHMS: Mapping[str, Balancing] = MappingProxyType(
     {
@@ -62,13 +62,15 @@ OURS = (ALONE, DEFAULT, HOT_COLD, OUR_LEAST_CONN)
 """The default law, by picker."""
 
 QUIET_S, QUIET = 12.0, 1 / 3
-"""Length and part of the load of the warm-up's quiet beginning. Envoy's CSWRR has no weights for ten seconds, and
-no algorithm shall enter the measurement with a queue from that time. A cluster without a warm-up skips it."""
+"""Length and part of the load of the warm-up's quiet beginning. Envoy's CSWRR has no weights for ten seconds,
+and no algorithm shall enter the measurement with a queue from that time. A cluster without a warm-up skips
+it."""
 
 DRAIN_S = 10.0
 """Seconds after the last request; an unanswered request has then waited longer than any client would."""
 
-# Sizes change in such steps. Phases at multiples of the golden ratio are spread evenly for any number of servers.
+# Sizes change in such steps. Phases at multiples of the golden ratio are spread evenly for any number of
+# servers.
 STEP_S, GOLDEN = 0.5, (math.sqrt(5) - 1) / 2
 
 Row = Mapping[str, Any]

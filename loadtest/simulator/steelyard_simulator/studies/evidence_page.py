@@ -1,9 +1,9 @@
 """The evidence study's figures of a run, and its report: template evidence_page.md beside this file.
 
 ratio    p99 over that of the reference with the same seed; a cluster has the geometric mean over its seeds
-whole    seconds from a server's full recovery to the first tick at which its published share is fair again:
-         averaged over that tick and the next two, at least 80 % of its part of the total capacity.
-         A run has that of its slowest server
+whole    seconds from a server's full recovery to the first tick with a fair published share. Fair is at least
+         80 % of its part of the total capacity, averaged over that tick and the next two. A run has the
+         value of its slowest server
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Draws the evidence: every algorithm's ratios, a point a cluster."""
+"""Draws the evidence: every algorithm's ratios, one point for each cluster."""
 
 from pathlib import Path
 
@@ -28,8 +28,8 @@ def draw(file: Path, evidence: Evidence) -> None:
 def _row(evidence: Evidence, name: str) -> list[Mark]:
     mean, worst = evidence.summary(name)
     points = [Mark(value=value, color=_color(name), size=4.5, alpha=0.5) for value in evidence.ratios(name)]
-    told = f"{mean:.2f}, {worst:.3g}"
-    return [*points, Mark(value=mean, high=worst, width=0.0, marker="|", size=15, text=told)]
+    label = f"{mean:.2f}, {worst:.3g}"
+    return [*points, Mark(value=mean, high=worst, width=0.0, marker="|", size=15, text=label)]
 
 
 def _color(name: str) -> str:

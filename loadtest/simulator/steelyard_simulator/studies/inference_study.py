@@ -1,7 +1,7 @@
 """64 inference engines behind 8 load balancers: the lab's model of an engine, nginx's pickers. Pure.
 
-Half of the engines are twice as large, and everybody is told so; no law runs. A request comes to a load
-balancer at random, and each has a memory of keys of its own. Pickers learn the time to the first token.
+Half of the engines are twice as large, and the load balancers know it; no law runs. Requests go to random
+load balancers, each with its own memory of keys. Pickers learn the time to the first token.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from steelyard_simulator.pickers.lua_pickers import LuaPicker, LuaRuntime
 SIZES, BALANCERS = (1, 2) * 32, 8
 EXCHANGE_S = 0.02
 ANSWER_COST = 4 * 343
-"""What an answer is taken for before it is there: four times the tokens of Mooncake's mean."""
+"""Assumed cost of an answer that is not there yet: four times the tokens of Mooncake's mean."""
 
 PRICED = Balancing(law=None, priced=True)
 CONTENDERS = {
@@ -32,13 +32,13 @@ CONTENDERS = {
     "**Steelyard, no keys**": PRICED,
     "**Steelyard, prefix keys**": replace(PRICED, picker="bounded_hash"),
 }
-"""All by nginx's own Lua. Where costs are known, what is in flight is shared, and keys are remembered."""
+"""All run in nginx's own Lua. With known costs, they also exchange requests in flight and remember keys."""
 
 HEAD = ("", "TTFT p50, s", "TTFT p99, s", "good/s", "hits, %")
 
 
 def _balancers(balancing: Balancing, loop: simulated.Engine) -> Iterator[Any]:
-    """Make the load balancers' pickers; those that share what is in flight do from now on."""
+    """Make the load balancers' pickers, and start the exchange of requests in flight if they take part."""
     exchange_s = EXCHANGE_S if balancing.priced else 0.0
     case = Case(
         servers=(Server(),) * len(SIZES), clients=OpenClients(rate_per_s=1.0), duration_s=1.0,
@@ -60,7 +60,7 @@ def _exchange(now_s: float, of: tuple[simulated.Engine, LuaPicker]) -> None:
 
 
 def figures(name: str, arrivals: list[Arrival]) -> list[str]:
-    """Run a contender; return its row: of what came in the last two thirds, but for the last five seconds."""
+    """Run a contender; return its row, for arrivals in the last two thirds without the last five seconds."""
     balancing, random, loop = CONTENDERS[name], Random(1), simulated.Engine()
     pickers, end_s = list(_balancers(balancing, loop)), arrivals[-1].at_s
     engines, busy = [Engine(size=size) for size in SIZES], [False] * len(SIZES)
@@ -98,7 +98,7 @@ def figures(name: str, arrivals: list[Arrival]) -> list[str]:
     before = _totals(engines)
     loop.run(end_s)
     cached, prompts = _totals(engines) - before
-    # Who has no token yet has waited so long at least.
+    # A request without a token has waited at least until the end.
     ttft = [waited_s.get(one, end_s - at_s) for one, (_, at_s) in sent.items() if begin_s <= at_s < last_s]
     p50, p99 = np.percentile(ttft, (50, 99))
     good = sum(each <= GOOD_TTFT_S for each in ttft) / (last_s - begin_s)

@@ -1,11 +1,11 @@
-"""What studies measure: distances of shares, latencies; means over a trial's seeds; CSV, tables. Pure.
+"""Measures of studies: distances of shares, latencies; means over a trial's seeds; CSV, tables. Pure.
 
-A share is a part of all requests. The distance of two lists of shares is the part of the requests that would
-have to go to another server to turn the one into the other (the total variation distance):
+A share is a part of all requests. The distance of two lists of shares is the total variation
+distance: the part of the requests that has to change servers to turn one list into the other.
 
-    d(p, q) = 1/2 sum_j |p_j - q_j|          0: the same; 1: nothing in common
+    d(p, q) = 1/2 sum_j |p_j - q_j|          0: identical; 1: nothing in common
 
-What servers can truly do over time is what the published weights should say.
+The servers' true capacities over time are the reference for published weights.
 """
 
 import math
@@ -31,7 +31,7 @@ Figures = Mapping[str, float]
 """One run's figure of each measure."""
 
 Runs = Mapping[Any, Sequence[Figures]]
-"""By trial, of each of its seeds."""
+"""By trial, the figures of each of its seeds."""
 
 Measures = Mapping[str, Interval]
 """A trial's mean of each measure over its seeds, with its interval."""
@@ -46,7 +46,7 @@ def averaged(runs: Mapping[C, Sequence[Figures]]) -> dict[C, Measures]:
 
 
 def runs_csv(runs: Runs, first_seed: int) -> str:
-    """Return a line for each trial (a dataclass) and seed; nothing is measured, so a seed's never changes."""
+    """Return a line for each trial (a dataclass) and seed; the same seed gives the same line."""
     (trial, (figures, *_)), *_ = runs.items()
     rows = [
         (*astuple(trial), seed, *each.values())
@@ -63,7 +63,7 @@ def texts(points: Mapping[C, Measures], measure: str, scale: float, digits: int)
 
 
 def table_of(title: str, corner: str, texts: Mapping[tuple[R, S], str]) -> str:
-    """Return a Markdown table under its title, of texts by row and column, in the order of the texts."""
+    """Return a Markdown table under its title, from texts by row and column, in the order of the texts."""
     rows, columns = (list(dict.fromkeys(axis)) for axis in zip(*texts, strict=True))
     table = pivot(
         corner, rows, columns, lambda *at: texts.get(at, ""),
@@ -73,12 +73,12 @@ def table_of(title: str, corner: str, texts: Mapping[tuple[R, S], str]) -> str:
 
 
 def percentile_ms(result: RunResult, percent: float) -> float:
-    """Return a percentile of the latencies, interpolated; NaN where nothing was answered."""
+    """Return a percentile of the latencies, interpolated; NaN if nothing was answered."""
     return float(np.percentile(result.latency_ms, percent)) if len(result.latency_ms) else math.nan
 
 
 def p99_by(result: RunResult, step_s: float, until_s: float) -> list[float]:
-    """Return the p99 of what was sent in each step of time, in milliseconds; NaN of no answers."""
+    """Return the p99 of requests sent in each step of time, in milliseconds; NaN without answers."""
     sent = np.argsort(result.sent_s)
     ends = np.searchsorted(result.sent_s[sent], np.arange(step_s, until_s, step_s))
     steps = np.split(result.latency_ms[sent], ends)
@@ -96,7 +96,7 @@ def shares(figures: Floats) -> Floats:
 
 
 def misplaced(given: Floats, wanted: Floats) -> float:
-    """Return d, averaged over the rows: the part of the requests that is at the wrong server."""
+    """Return d, averaged over the rows: the part of the requests at the wrong server."""
     return float(np.mean(0.5 * np.abs(given - wanted).sum(axis=-1)))
 
 
@@ -109,20 +109,20 @@ def moved(given: Floats) -> float:
 
 
 def swing(given: Floats) -> float:
-    """Return how far shares swing about their mean: sqrt(2) times the root mean square of d, over the ticks.
+    """Return the swing of shares about their mean: sqrt(2) times the root mean square of d, over the ticks.
 
-    `given` is ticks by servers. For a sine this is its amplitude, and unlike a peak it does not
-    grow with the number of ticks. 0: the shares stand still; 0.2: a fifth of all traffic goes to and fro.
+    `given` is ticks by servers. For a sine this is its amplitude, and unlike a peak it does not grow with the
+    number of ticks. 0: the shares do not move; 0.2: a fifth of all traffic moves to and fro.
     """
     distances = 0.5 * np.abs(given - given.mean(axis=0)).sum(axis=-1)
     return float(np.sqrt(2.0 * np.mean(distances**2)))
 
 
 def expected_of_random(wanted: Floats, requests: int) -> float:
-    """Return the d that independent random picks by the right shares have on average; NaN of no requests.
+    """Return the average d of independent random picks by the right shares; NaN without requests.
 
-    The count of a server is binomial, and its mean absolute deviation is, in the normal
-    approximation, sqrt(2 p (1 - p) / (pi n)) of the requests.
+    A server's count is binomial. In the normal approximation its mean absolute deviation is
+    sqrt(2 p (1 - p) / (pi n)) of the requests.
     """
     if requests <= 0:
         return math.nan
@@ -130,7 +130,7 @@ def expected_of_random(wanted: Floats, requests: int) -> float:
 
 
 def capacities(case: Case, at_s: Floats) -> Floats:
-    """Return how many requests a second every server can serve at these times: times by servers."""
+    """Return every server's capacity in requests a second at these times: times by servers."""
     table = np.empty((len(at_s), len(case.servers)))
     for column, server in enumerate(case.servers):
         edges = speed_edges(server)

@@ -1,11 +1,11 @@
-"""The ns-3 study: its case, the algorithms on it, the latencies that it published, and ours beside them.
+"""The ns-3 study: its case, its algorithms, its published latencies, and ours in the same table.
 
-Pure but for reading its figures, which the lab's findings have. R. Roblak, *ns-3 Load Balancer Simulation*
-(github.com/rroblak/envoy-peak-ewma). From its README: 10 clients, 10 servers of weight 1, nine answer after
-5 ms and one after 50 ms, each client sends 100 requests, one every 0.1 s; 15 s in all; "Latency Results (ms)"
-is one run of each algorithm. From its source: clients start 1 ms apart (main.cc), a server delays each
-request by itself and nobody queues (latency_server_app.cc), every request has a random key
-(latency_client_app.cc).
+Pure but for reading the published figures from the lab's findings. R. Roblak, *ns-3 Load Balancer Simulation*
+(github.com/rroblak/envoy-peak-ewma). Its README: 10 clients and 10 servers of weight 1.
+Nine servers answer after 5 ms and one after 50 ms. Each client sends 100 requests, one every 0.1 s; 15 s in
+all. "Latency Results (ms)" is one run of each algorithm. From its source: clients start 1 ms apart (main.cc);
+a server delays each request separately and nothing queues (latency_server_app.cc); every request has a random
+key (latency_client_app.cc).
 """
 
 import tomllib
@@ -32,7 +32,7 @@ PUBLISHED = {name.lower(): tuple(rows["100"]) for name, rows in _FINDINGS["publi
 """Algorithm -> the nine columns, in the order of `COLUMNS`."""
 
 HASHED = ("ringhash", "maglev")
-"""By the request's key, which is random: to the servers that is `random`, and so that stands for them."""
+"""Algorithms that pick by the request's key. Keys are random, so to the servers they are `random`."""
 
 CLIENTS, REQUESTS, INTERVAL_S, STAGGER_S, DURATION_S = 10, 100, 0.1, 0.001, 15.0
 FAST_S, SLOW_S, FAST_SERVERS = 0.005, 0.050, 9
@@ -42,8 +42,8 @@ ALGORITHMS: tuple[Balancing, ...] = (
     *(Balancing(law=law, picker=picker) for law in ("steelyard", "static") for picker in OURS),
     *(Balancing(law=law, picker=picker) for law in ("cswrr", "paper") for picker in ("vnswrr", "vnswrr2")),
 )
-"""Theirs in the order of their table, then ours: the default law and fixed weights on every picker, the
-other laws on the plain ring and on the default picker."""
+"""Theirs in the order of their table, then ours: the default law and fixed weights with every picker, the
+other laws with the plain ring and the default picker."""
 
 BY_NAME = {balancing.name: balancing for balancing in ALGORITHMS}
 
@@ -70,20 +70,20 @@ class Ns3Trial:
 
 
 def figures_of(_case: Case, result: RunResult) -> Figures:
-    """Return a run's latencies, and the part of the requests that the last, slow server got, in %.
+    """Return a run's latencies, and the percentage of requests to the last, slow server.
 
     Percentiles between two requests are interpolated, as in the study.
     """
     latency_ms, requests = result.latency_ms, result.requests_per_server
     percentiles = np.percentile(latency_ms, (50, 75, 90, 95, 99))
     columns = (latency_ms.min(), latency_ms.mean(), *percentiles, latency_ms.max(), latency_ms.std())
-    # A nanosecond is what ns-3 counts in; the crumbs below it are floating point's.
+    # ns-3 counts in nanoseconds; anything below is rounding of floating point.
     figures = {name: round(float(value), 6) for name, value in zip(COLUMNS, columns, strict=True)}
     return {**figures, "slow_percent": float(100 * requests[-1] / requests.sum())}
 
 
 def page(runs: Runs, command: str) -> str:
-    """Return the table, each of the study's algorithms followed by what the study published."""
+    """Return the table; each of the study's algorithms is followed by its published row."""
     seeds = len(next(iter(runs.values())))
     how = f"`{command}`: {counted(seeds, 'seed')} an algorithm"
     if seeds > 1:

@@ -1,8 +1,9 @@
 """Prequal's figures 6 and 7 (Wydrowski et al., NSDI 2024) with ours, and a verdict on each claim.
 
-100 clients, each a load balancer, before 100 servers. The trace of their neighbours is not public: here a
-server has 75 to 100 % of what it was promised while they want theirs, two fifths of the time, else 130 to
-250 %, a new part every 4 s on the mean; together some 150 %. Published latencies are read from the figures.
+100 clients, each a load balancer, in front of 100 servers. The trace of their neighbours is not public. Here
+a server has 75 to 100 % of its promise while neighbours want theirs, two fifths of the time, and 130 to 250 %
+otherwise. The value changes every 4 s on average; together this is about 150 %. Published latencies are read
+from the figures.
 """
 
 import argparse
@@ -39,32 +40,32 @@ RULES: Mapping[str, tuple[str | None, str, Sequence[Sequence[float]]]] = {
 }
 FINDINGS = {
     "Prequal has the least P99. (7)": f"p99_ms: Prequal / lowest of {', '.join([*RULES][:-2])} at 70 and 90",
-    "Its latency hardly grows with the load. (7)": "p99_ms alike: Prequal at 90, Prequal at 70",
-    "C3 by its probes is nearly as good. (7)": "p99_ms alike: C3, Prequal at 70 and 90",
-    "A sum of latency and requests in flight is not. (7)": "p99_ms: Linear / Prequal at 70 and 90",
+    "Prequal's latency hardly grows with the load. (7)": "p99_ms alike: Prequal at 90, Prequal at 70",
+    "C3 with Prequal's probes is nearly as good. (7)": "p99_ms alike: C3, Prequal at 70 and 90",
+    "The sum of latency and requests in flight is much worse. (7)": "p99_ms: Linear / Prequal at 70 and 90",
     "WRR is nearly as good at 70 %. (7)": "p99_ms alike: WRR, Prequal at 70",
-    "At 90 % it is at the time-out. (7)": "p99_ms: WRR / Prequal at 90",
-    "A client's own requests are worth less than WRR. (7)": "p99_ms: LeastLoaded, LL-Po2C / WRR at 70",
-    "So are polls each half a second. (7)": "p99_ms: YARP-Po2C / WRR at 70",
-    "What looks at nothing is at the time-out. (7)": "p99_ms: RoundRobin, Random / Prequal at 70 and 90",
-    "Below what was promised WRR and Prequal are alike. (6)": "p99_ms alike: WRR, Prequal at 75",
-    "Above it WRR is at the time-out. (6)": "p999_ms: WRR at 103 and 141 ≥ 5000, theirs the time-out",
-    "Prequal bears much more. (6)": "p999_ms: Prequal at 141 ≤ 1400, theirs some 700 at 174",
+    "At 90 % WRR reaches the time-out. (7)": "p99_ms: WRR / Prequal at 90",
+    "A client's own requests in flight do worse than WRR. (7)": "p99_ms: LeastLoaded, LL-Po2C / WRR at 70",
+    "Polls every half second do worse than WRR. (7)": "p99_ms: YARP-Po2C / WRR at 70",
+    "RoundRobin and Random reach the time-out. (7)": "p99_ms: RoundRobin, Random / Prequal at 70 and 90",
+    "Below the promise WRR and Prequal are alike. (6)": "p99_ms alike: WRR, Prequal at 75",
+    "Above it WRR reaches the time-out. (6)": "p999_ms: WRR at 103 and 141 ≥ 5000, theirs the time-out",
+    "Prequal tolerates much more load. (6)": "p999_ms: Prequal at 141 ≤ 1400, theirs about 700 at 174",
 }
-"""What the paper says (and the figure that shows it), and what is compared."""
+"""The paper's claims (and the figure that shows each), and the compared figures."""
 BESIDE = ("p99_ms: Steelyard / Prequal at 70 and 90", "p999_ms: Steelyard / Prequal at 141")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrequalTrial:
-    """A rule at a load, in % of what was promised; a server was promised so many cores."""
+    """A rule at a load, in % of the promise; a server is promised `cores`."""
 
     rule: str
     load: int
     cores: int = 2
 
     def case(self) -> Case:
-        """Return the simulation: the same neighbours whatever the rule."""
+        """Return the simulation; all rules have the same neighbours."""
         random, rate_per_s = Random(7), self.load / 100 * SERVERS * self.cores / WORK_S
         law, picker, _ = RULES[self.rule]
         return Case(
@@ -86,7 +87,7 @@ def _steps(random: Random) -> Iterator[Step]:
 
 
 def trials(options: argparse.Namespace) -> list[PrequalTrial]:
-    """Return figure 7; of figure 6 the rules that it has and ours, and these with ten cores."""
+    """Return figure 7, figure 6 for its own rules and ours, and these rules with ten cores."""
     ramp = RAMP[::3] if options.quick else RAMP
     trials = [PrequalTrial(rule=rule, load=load) for load in LOADS for rule in RULES]
     trials += [PrequalTrial(rule=rule, load=load) for load in ramp for rule in RAMPED]
@@ -94,7 +95,7 @@ def trials(options: argparse.Namespace) -> list[PrequalTrial]:
 
 
 def figures_of(_case: Case, result: RunResult) -> Figures:
-    """Sum up a run; what is not answered by the time-out has waited for as long."""
+    """Sum up a run; an unanswered request has waited until the time-out."""
     waited_ms = np.append(result.latency_ms, np.full(result.in_flight, TIMEOUT_MS)).clip(max=TIMEOUT_MS)
     return {name: float(np.percentile(waited_ms, percent)) for name, percent in PERCENTS.items()}
 
@@ -119,8 +120,8 @@ def page(_options: argparse.Namespace, runs: Runs, command: str) -> Page:
         if own
     }
     terms = Terms(scenario="2", unit="%", algorithms={name: name for name in RULES}, published=published)
-    findings = [Finding(statement=said, checks=[check]) for said, check in FINDINGS.items()]
-    findings.append(Finding(statement="Ours beside it", beside=BESIDE))
+    findings = [Finding(statement=statement, checks=[check]) for statement, check in FINDINGS.items()]
+    findings.append(Finding(statement="Steelyard, for comparison", beside=BESIDE))
     ruled = rulings(Source(title="", what="", mirrored="", terms=terms, findings=findings), here)
     lines = [
         [one.finding.statement, one.verdict if one.judged else "", *line]

@@ -1,12 +1,12 @@
 """The messages of an upstream of any size, encoded as the product does, and their bytes per second.
 
-Pure. Sizes are those of these messages, not an estimate of bytes per server. Names have the length that a fleet
-of this size needs (`server-00001`), and addresses are IPv4.
+Pure. Sizes are those of these messages, not an estimate of bytes per server. Names have the length that a
+fleet of this size needs (`server-00001`), and addresses are IPv4.
 
-Bytes per second out of Memcached are encoded messages times the number of reads. They include Memcached's text
-protocol (protocol.txt of its source: the answers to `get` and `gets`), but not the headers of TCP and IP. A load
-balancer fetches the head of the table, which has the weights. It fetches the table itself only when a server
-joins, leaves or changes otherwise, and that does not happen here.
+Bytes per second out of Memcached are encoded messages times the number of reads. They include Memcached's
+text protocol (protocol.txt of its source: the answers to `get` and `gets`), but not the headers of TCP and
+IP. A load balancer fetches the head of the table, which has the weights. It fetches the table itself only
+when a server joins, leaves or changes otherwise, and that does not happen here.
 """
 
 from bisect import bisect_right
@@ -33,7 +33,7 @@ TERM, GENERATION = TAKEN_AT_MS, 86_400
 
 
 def names(servers: int) -> tuple[str, ...]:
-    """Return the names of so many servers, all of one length, in order."""
+    """Return the names of this many servers, all of one length, in order."""
     digits = len(str(servers))
     return tuple(f"server-{number:0{digits}}" for number in range(1, servers + 1))
 
@@ -58,13 +58,13 @@ def sample(name: str, seq: int, cpu: float) -> bytes:
 def report(lb: str, ids: Sequence[str], completed: Sequence[int], in_flight: Sequence[int]) -> bytes:
     """Return a load balancer's traffic report, with the members that core/traffic_report.lua writes."""
     rows = enumerate(completed)
-    told = TrafficReport(
+    traffic = TrafficReport(
         upstream=UPSTREAM, lb=lb, boot="77ab01c2", seq=4217, sent_at_ms=TAKEN_AT_MS, interval_s=1,
         rung="fresh", order=(TERM, GENERATION), ids=ids, completed=completed, failed=[0] * len(ids),
         in_flight=in_flight,
         latency_ms=[round(4.0 + row % 997 / 1000, 3) if done else None for row, done in rows],
     )  # fmt: skip
-    return traffic_report.encode(told)
+    return traffic_report.encode(traffic)
 
 
 def uneven_table(servers: int) -> WeightTable:
@@ -94,7 +94,7 @@ def uneven_table(servers: int) -> WeightTable:
 
 @cache  # a second of encoding
 def most_servers_in_an_item() -> int:
-    """Return the most servers whose table is written as one Memcached item; of more it goes in chunks."""
+    """Return the most servers whose table fits into one Memcached item."""
 
     def table_bytes(servers: int) -> int:
         return len(weight_table.to_json(uneven_table(servers)))
@@ -104,20 +104,20 @@ def most_servers_in_an_item() -> int:
 
 @cache
 def most_servers_in_a_table() -> int:
-    """Return how many servers a table may have that nginx reads, rounded down to thousands."""
+    """Return the most servers of a table that nginx reads, rounded down to thousands."""
     servers = 50_000
     row_bytes = len(weight_table.to_json(uneven_table(servers))) / servers
     return int(wire.MAX_TABLE_BYTES / row_bytes) // 1000 * 1000
 
 
-# What nginx does by default (core/options.lua); the tick of an agent, of a report and of a controller.
+# nginx's default (core/options.lua); the tick of agents, reports and the controller.
 FETCH_INTERVAL_S, TICK_S = 0.5, 1.0
 
-# What a `gets` answers more than a `get`: a mark of some seven digits, and a space.
+# The answer to `gets` is longer than that to `get`: a mark of about seven digits, and a space.
 MARK_BYTES = 8
 
 GIGABIT_BYTES_PER_S = 125e6
-"""What one direction of a link of 1 Gbit/s carries, headers and all."""
+"""Capacity of one direction of a link of 1 Gbit/s, including headers."""
 
 
 def out_of_memcached(servers: int, load_balancers: int, requests_per_s: float) -> float:
@@ -128,27 +128,27 @@ def out_of_memcached(servers: int, load_balancers: int, requests_per_s: float) -
     """
     ids, lb = names(servers), f"edge-{load_balancers}"
     each = requests_per_s * TICK_S / (servers * load_balancers)
-    # Whole requests: a load balancer that sends less than one to each server counts 1 in some rows, else 0.
+    # Whole requests: a load balancer with fewer requests than servers counts 1 in some rows and 0 in others.
     counts = np.diff(np.floor(np.arange(servers + 1) * each)).astype(int).tolist()
     waiting = [min(count, 1) for count in counts]
     table = uneven_table(servers)
     samples = servers * read_bytes(wire.sample_key(UPSTREAM, ids[0]), sample(ids[0], 4217, 0.4213))
     reports = load_balancers * read_bytes(wire.traffic_key(UPSTREAM, lb), report(lb, ids, counts, waiting))
-    # The controller looks at the table before it puts another in its place ("check and set").
+    # The controller reads the table before it replaces it ("check and set").
     looked_at = read_bytes(wire.weights_key(UPSTREAM), weight_table.to_json(table)) + MARK_BYTES
     heads = load_balancers * read_bytes(wire.head_key(UPSTREAM), weight_table.encode_head(table))
     return (samples + reports + looked_at) / TICK_S + heads / FETCH_INTERVAL_S
 
 
 def read_bytes(key: str, value: bytes | str) -> int:
-    """Return how long Memcached's answer to a `get` of one key is."""
-    # Where many share a `get`, all but one lack the five bytes of END.
+    """Return the length of Memcached's answer to a `get` of one key."""
+    # If many keys share a `get`, all but the last lack the five bytes of END.
     return len(f"VALUE {key} 0 {len(value)}\r\n") + len(value) + len("\r\nEND\r\n")
 
 
 @cache  # twenty tables are encoded
 def most_load_balancers(servers: int, requests_per_server_s: float, bytes_per_s: float) -> int:
-    """Return with how many load balancers at most `bytes_per_s` leaves Memcached; 0: not even with one."""
+    """Return the most load balancers for `bytes_per_s` out of Memcached; 0 if one already needs more."""
 
     def out_of(load_balancers: int) -> float:
         return out_of_memcached(servers, load_balancers, requests_per_server_s * servers)

@@ -22,8 +22,8 @@ from steelyard_simulator.studies.measures import Figures, Measures, Runs, mispla
 SPEEDS = (2.0, 3.0, 4.0, 5.0)
 """Speeds of the servers, in turn: hardware of four years, known to the baseline weights."""
 
-# A server of mean speed then does 14 requests a second and gets 10.5: enough for a law to learn from, and few
-# enough that 10,000 servers take 105,000 requests a simulated second and not a million.
+# A server of mean speed then does 14 requests a second and gets 10.5, enough for a law to learn from. 10,000
+# servers then take 105,000 requests a simulated second and not a million.
 WORK_S = 0.25
 LOAD = 0.75
 
@@ -136,7 +136,8 @@ def figures_of(case: Case, result: RunResult) -> Figures:
     after = ticks.t_s > case.warmup_s
     weights = ticks.weights[after]
     picks = ticks.picks[after].sum(axis=0)
-    # A table published at the end of a tick applies to the next one, so the last table ruled no counted request.
+    # A table published at the end of a tick applies to the next one, so the last table ruled no counted
+    # request.
     ruling = np.flatnonzero(after) - 1
     ruled = ticks.weights[ruling[ruling >= 0]].mean(axis=0)
     return {

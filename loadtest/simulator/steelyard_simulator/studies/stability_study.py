@@ -1,4 +1,4 @@
-"""Where each law settles and where it oscillates, over load and lateness: a map a law."""
+"""A map for each law over load and message delay: where it settles, and where it oscillates."""
 
 import argparse
 from collections.abc import Mapping
@@ -30,21 +30,21 @@ LOADS, QUICK_LOADS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95), (0.4, 0.6, 0.8, 
 DELAYS_TICKS, QUICK_DELAYS_TICKS = (0, 1, 2, 3, 4, 6, 12), (0, 2, 6)
 
 SETTLED = 0.2
-"""Counting noise alone makes a law without a memory swing by some 10 % of all traffic here; loops that are
-unstable swing by 30 % and more. The line is between them."""
+"""Counting noise alone makes a law without a memory swing by about 10 % of all traffic here; unstable loops
+swing by 30 % and more. The line is between them."""
 
-# The slowest server does 25 requests a second, so that each tick has some to count; the run is long enough
+# The slowest server does 25 requests a second, so that each tick has some to count. The run is long enough
 # for three memories of the default law.
 SPEEDS, WORK_S, DURATION_S = (1.0, 1.0, 2.0, 2.0, 4.0), 0.04, 120.0
-# One server loses a fifth of its speed after a sixth of the run: what a law that swings would swing about.
+# One server loses a fifth of its speed after a sixth of the run, which makes an unstable law swing.
 SHOCKED, SHOCK = 2, model.Step(at_s=DURATION_S / 6, factor=0.8)
-# Long after the change, so that a law that settles has.
+# Long after the change, so that a stable law has settled.
 LAST_PART_S = DURATION_S / 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StabilityTrial:
-    """A point of a law's map: its load, and how late all messages are, half before the controller."""
+    """A point of a law's map: its load, and the delay of all messages, half of it before the controller."""
 
     law: str
     load: float
@@ -84,8 +84,8 @@ def trials(options: argparse.Namespace) -> list[StabilityTrial]:
 def figures_of(case: Case, result: RunResult) -> Figures:
     """Sum up the last third of a run.
 
-    swing       part of all traffic that goes to and fro (`measures.swing`)
-    misplaced   part of the traffic at the wrong server: a law may stand still and be wrong
+    swing       part of all traffic that moves to and fro (`measures.swing`)
+    misplaced   part of the traffic at the wrong server: a law may be at rest and wrong
     """
     ticks = result.ticks
     last = ticks.t_s > case.warmup_s
@@ -98,7 +98,7 @@ def figures_of(case: Case, result: RunResult) -> Figures:
 
 
 def page(_options: argparse.Namespace, runs: Runs, command: str) -> Page:
-    """Return what every law does over load, in time and with the latest messages; and the maps."""
+    """Return every law's results over load, in time and with the latest messages; and the maps."""
     points = measures.averaged(runs)
     latest = max(at.delay_ticks for at in points)
     in_time, late = (
@@ -114,13 +114,14 @@ def page(_options: argparse.Namespace, runs: Runs, command: str) -> Page:
             ("p99, ms, as shipped", in_time, "p99_ms", 1, 0),
         )
     ]
-    told = (
-        f"From the model: `{command}`. A law oscillates where the shares' swing in the last third of a run "
-        f"is {100 * SETTLED:.0f} % of all traffic or more. Means of the seeds ± half of their 95 % interval."
+    introduction = (
+        f"From the model: `{command}`. A law oscillates if the swing of its shares "
+        f"in the last third of a run is {100 * SETTLED:.0f} % of all traffic or more. "
+        "Values are means of the seeds ± half of their 95 % interval."
     )
     return Page(
         text=lambda plots: document(
-            told, image("Maps of the swing, one for each law", plots.get("stability")), *tables
+            introduction, image("Maps of the swing, one for each law", plots.get("stability")), *tables
         ),
         plots={"stability": partial(draw, points=points)},
     )

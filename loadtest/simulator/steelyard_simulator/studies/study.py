@@ -1,7 +1,7 @@
-"""Runs a study's trials with their seeds in processes of their own, with a bar (I/O).
+"""Runs a study's trials with their seeds in separate processes, with a progress bar (I/O).
 
-What comes back does not depend on the number of processes: each run has its own seed, and results
-are in the order of the work.
+Results do not depend on the number of processes: each run has its own seed, and results are in the order of
+the work.
 """
 
 import multiprocessing
@@ -24,7 +24,7 @@ from steelyard_simulator.studies.measures import Figures
 C = TypeVar("C", bound="Trial")
 
 Run = tuple[Figures, int, float]
-"""What a run came to: its figures, the events of the model, and the seconds of CPU that they took."""
+"""A run's figures, the events of the model, and the seconds of CPU."""
 
 
 class Trial(Protocol):
@@ -45,12 +45,12 @@ def simulated(
 ) -> dict[C, list[Figures]]:
     """Run each trial with each seed; return the trials' figures in the order of the work.
 
-    How far it is, and how fast the model ran, is written to the stream (stderr), and after each `beat_s` in
-    which no run ended, that some are under way. Trials must be picklable and `figures_of` importable. An
-    exception in a run is raised here, SetupError where a process was killed.
+    Progress and the model's speed are written to the stream (stderr). After each `beat_s` without a finished
+    run, a line says how many are under way. Trials must be picklable and `figures_of` importable. An
+    exception in a run is raised here, and SetupError if a process was killed.
     """
     stream = stream or sys.stderr
-    # One process a core that this one may run on.
+    # One process for each core that this process may use.
     jobs = max(1, min(jobs or len(os.sched_getaffinity(0)), len(work)))
     with Progress(stream, steps=len(work), title=title) as bar, _processes(jobs) as pool:
         bar.show(f"{title} 0/{len(work)}")
@@ -80,7 +80,7 @@ def simulated(
 
 
 def _wait(futures: Sequence[Future[Run]], bar: Progress, *, title: str, jobs: int, beat_s: float) -> None:
-    """Wait until all have ended, whichever ends first, and say how many have; raise what one raised."""
+    """Wait until all have ended, in any order, with progress; raise a run's exception."""
     left = set(futures)
     idle_s = 0.0
     while left:
@@ -90,13 +90,13 @@ def _wait(futures: Sequence[Future[Run]], bar: Progress, *, title: str, jobs: in
             bar.end()
         idle_s = 0.0 if ended else idle_s + beat_s
         if not ended:
-            # The largest come first: of a study's first minutes nothing else would be seen.
+            # The largest come first, so a study's first minutes would otherwise show no progress.
             under_way = f"{min(jobs, len(left))} under way, none has ended for {duration(idle_s)}"
             bar.show(f"{title} {len(futures) - len(left)}/{len(futures)} · {under_way}", always=True)
 
 
 def _processes(jobs: int) -> ProcessPoolExecutor:
-    # Forked, so that numpy and the laws are not imported again by each; nothing here has threads yet.
+    # Forked, so that numpy and the laws are not imported again in each; no thread runs yet.
     fork = multiprocessing.get_context("fork")
     return ProcessPoolExecutor(jobs, mp_context=fork, initializer=_end_silently)
 

@@ -1,4 +1,4 @@
-"""A day on three zones of which one has half its size for a while, in a table and a plot."""
+"""A day on three zones, one of them at half its size for a while, in a table and a plot."""
 
 import argparse
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from steelyard_simulator.model import Background, Balancing, Case, RunResult, Se
 from steelyard_simulator.studies.autoscale_study import CPU, DAY_S, day_of
 from steelyard_simulator.studies.measures import Figures, Runs, averaged, p99_by, percentile_ms
 
-# Each zone: four servers of two cores, two load balancers, a third of the requests.
+# Each zone has four servers of two cores, two load balancers and a third of the requests.
 ZONES, SERVERS, BALANCERS = 3, 4, 2
 FROM_S, UNTIL_S = DAY_S * 8 / 24, DAY_S * 18 / 24
 HALF_AS_MANY = (Server(cores=2, zone=1, away=((FROM_S, UNTIL_S),)),) * 2
@@ -27,7 +27,7 @@ ALGORITHMS = {
     "Envoy, zone-aware": Balancing(law=None, picker="lr", zoned="envoy"),
     "Envoy, load_aware_locality": Balancing(law="static", picker="lr", zoned="load-aware"),
 }
-HEAD = ("a day, and who balances", "requests that cross", "p99, ms", "seconds with p99 > 1 s")
+HEAD = ("day: balancer", "requests that cross", "p99, ms", "seconds with p99 > 1 s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ TRIALS = [ZonesTrial(day=day, algorithm=algorithm) for day in DAYS for algorithm
 
 
 def figures_of(case: Case, result: RunResult) -> Figures:
-    """Sum up a run; `crossed_N` and `p99_N` are of half hour N."""
+    """Sum up a run; `crossed_N` and `p99_N` are those of half hour N."""
     crossed, picks = result.ticks.crossed, result.ticks.picks.sum(axis=1)
     both = zip(np.array_split(crossed, 48), np.array_split(picks, 48), strict=True)
     p99s = p99_by(result, case.duration_s / 48, case.duration_s)
@@ -65,7 +65,7 @@ def figures_of(case: Case, result: RunResult) -> Figures:
 
 
 def page(_options: argparse.Namespace, runs: Runs, command: str) -> Page:
-    """Return the table and the plot, of the seeds' means."""
+    """Return the table and the plot of the seeds' means."""
     rows = {trial: [figure.mean for figure in row.values()] for trial, row in averaged(runs).items()}
     lines = [
         [f"{trial.day}: {trial.algorithm}", f"{row[0]:.1%}", f"{row[1]:,.0f}", f"{row[2]:,.0f}"]
