@@ -1,4 +1,4 @@
-"""What must hold of the rendered chart, whatever the values are: of every pod, and between its objects."""
+"""Invariants of the rendered chart for all values: of every pod, and between its objects."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -15,11 +15,11 @@ HARDENED = {
     "capabilities": {"drop": ["ALL"]},
 }
 
-# The agent of a node reads the groups of others; nobody else is shown anything of it.
+# Only a node's agent reads other pods' control groups, and so sees the node.
 HOST = {"agent": {"hostPID"}}
 HOST_PATHS = {"agent": {"/sys/fs/cgroup"}}
 
-# Whom the API server knows: the others have no token.
+# Components with a token for the API server.
 ASKS_THE_API = {"agent", "controller"}
 
 
@@ -28,7 +28,7 @@ def _names_in(*paths: str) -> set[str]:
     return {name for text in texts for name in re.findall(r"\bSTEELYARD_[A-Z_]+\b", text)}
 
 
-# What each part reads of its environment.
+# The environment that each part reads.
 READ = {
     "controller": controller.FLAGS.variables()
     | {controller.FLAGS.variable(name) for name in controller.TABLES}
@@ -54,7 +54,7 @@ PATHS = {"controller": _paths_of_controller(), "agent": _paths_of_agent()}
 
 
 def check(rendered: Rendered) -> None:
-    """Assert all of it."""
+    """Assert all invariants."""
     for component, pod in rendered.pods.items():
         pod_is_hardened(component, pod["spec"])
         mounts_are_there(rendered, pod["spec"])
@@ -69,7 +69,7 @@ def check(rendered: Rendered) -> None:
 
 
 def pod_is_hardened(component: str, spec: Document) -> None:
-    """Nobody is root, nobody sees the node or the API server without a reason."""
+    """Assert that no pod is root, or sees the node or the API server without a reason."""
     context = spec["securityContext"]
     assert context["runAsNonRoot"] is True
     assert context["runAsUser"] > 0
@@ -82,7 +82,7 @@ def pod_is_hardened(component: str, spec: Document) -> None:
 
 
 def container_is_hardened(container: Document) -> None:
-    """As docker-compose.yml's are; and what it may take is limited."""
+    """Assert that a container is hardened as in docker-compose.yml, with limited resources."""
     assert container["securityContext"] == HARDENED
     assert {"cpu", "memory"} <= container["resources"]["requests"].keys() & container["resources"][
         "limits"
@@ -99,7 +99,7 @@ def container_is_hardened(container: Document) -> None:
 
 
 def environment_is_read(component: str, container: Document, but: Collection[str] = ()) -> None:
-    """A variable that nobody reads is a setting that does nothing."""
+    """Assert that each variable is read, because an unread one is a setting without effect."""
     assert environment(container).keys() <= READ[component] | set(but), component
     for name, value in environment(container).items():
         if name.endswith("_FILE"):
@@ -109,7 +109,7 @@ def environment_is_read(component: str, container: Document, but: Collection[str
 
 
 def mounts_are_there(rendered: Rendered, spec: Document) -> None:
-    """What is mounted is in the chart, or a Secret that the values name."""
+    """Assert that each mounted volume is in the chart, or is a Secret named in the values."""
     volumes = {volume["name"]: volume for volume in spec.get("volumes", [])}
     claims = {
         claim["metadata"]["name"]
@@ -134,7 +134,7 @@ def mounts_are_there(rendered: Rendered, spec: Document) -> None:
 
 
 def probes_ask_what_there_is(rendered: Rendered, component: str, container: Document) -> None:
-    """Each container is asked whether it lives and whether it is ready, where it answers."""
+    """Assert that each container has probes for liveness and readiness, at a path that it serves."""
     ports = {port["name"] for port in container["ports"]}
     assert {"livenessProbe", "readinessProbe"} <= container.keys()
     for name in ("startupProbe", "livenessProbe", "readinessProbe"):
@@ -142,7 +142,7 @@ def probes_ask_what_there_is(rendered: Rendered, component: str, container: Docu
             asked = probe["httpGet"]
             assert asked["port"] in ports
             assert asked["path"] in (locations(rendered) if component == "dataplane" else PATHS[component])
-            assert probe["timeoutSeconds"] >= 2  # a busy node is no dead pod
+            assert probe["timeoutSeconds"] >= 2  # a busy node must not look like a dead pod
 
 
 def locations(rendered: Rendered) -> set[str]:
@@ -154,7 +154,7 @@ def locations(rendered: Rendered) -> set[str]:
 
 
 def services_reach_containers(rendered: Rendered) -> None:
-    """A Service's port is a port of the pods that it selects."""
+    """Assert that a Service's port is a port of its pods."""
     for service in rendered.of("Service"):
         for port in service["spec"]["ports"]:
             for pod in _selected(rendered, {"matchLabels": service["spec"]["selector"]}):
@@ -167,7 +167,7 @@ def services_reach_containers(rendered: Rendered) -> None:
 
 
 def policies_name_ports_of_containers(rendered: Rendered) -> None:
-    """A NetworkPolicy lets through to ports that the pods it is about have, and to each of them."""
+    """Assert that a NetworkPolicy admits connections to all ports of its pods, and to no others."""
     for policy in rendered.of("NetworkPolicy"):
         (pod,) = _selected(rendered, policy["spec"]["podSelector"])
         has = {port["containerPort"] for each in pod["spec"]["containers"] for port in each["ports"]}
@@ -175,7 +175,7 @@ def policies_name_ports_of_containers(rendered: Rendered) -> None:
 
 
 def what_selects_pods_selects_ours(rendered: Rendered) -> None:
-    """No selector is for pods that there are none of, or for more than one component's."""
+    """Assert that each selector selects pods, and those of one component."""
     for workload in rendered.workloads.values():
         assert len(_selected(rendered, workload["spec"]["selector"])) == 1
     for budget in rendered.of("PodDisruptionBudget"):
@@ -185,7 +185,7 @@ def what_selects_pods_selects_ours(rendered: Rendered) -> None:
             for each in rendered.workloads.values()
             if each["spec"]["template"] is pod
         )
-        # Else a node could never be drained.
+        # Otherwise a node could never be drained.
         assert budget["spec"]["maxUnavailable"] < replicas
     for binding in rendered.of("RoleBinding", "ClusterRoleBinding"):
         rendered.named("ServiceAccount", binding["subjects"][0]["name"])
@@ -194,7 +194,7 @@ def what_selects_pods_selects_ours(rendered: Rendered) -> None:
 
 
 def names_are_no_longer_than_allowed(rendered: Rendered) -> None:
-    """DNS labels have 63 characters; behind a StatefulSet's name its pods have a hash of ten in a label."""
+    """Assert short names: DNS labels have 63 characters, and a StatefulSet's pods add ten of a hash."""
     for each in rendered.documents:
         longest = 52 if each["kind"] == "StatefulSet" else 63
         assert len(each["metadata"]["name"]) <= longest or "Role" in each["kind"]

@@ -1,6 +1,6 @@
-"""Objects by the schemas of Kubernetes, which kubernetes-validate carries.
+"""Validation of objects by Kubernetes' schemas from the package kubernetes-validate.
 
-Its own `validate` reads them anew for each object, which takes a tenth of a second each time.
+The package's own `validate` reads the schemas again for each object, in a tenth of a second.
 """
 
 import re
@@ -11,10 +11,10 @@ import jsonschema
 from kubernetes_validate import latest_version, utils
 from referencing import Registry, Resource
 
-# Kinds of Prometheus's operator, of KEDA and of Envoy Gateway, whose schemas are none of Kubernetes'.
+# Kinds of Prometheus's operator, KEDA and Envoy Gateway. Kubernetes has no schemas for them.
 FOREIGN = {"ServiceMonitor", "PodMonitor", "PrometheusRule", "ScaledObject", "BackendTrafficPolicy"}
 
-# The oldest that Chart.yaml takes, and the newest that is known here.
+# The oldest version that Chart.yaml admits, and the newest with schemas here.
 OLDEST, NEWEST = "1.25", latest_version()
 
 
@@ -30,7 +30,7 @@ def _validator(version: str, name: str) -> jsonschema.Draft202012Validator:
 
 
 def validate(document: dict[str, Any], version: str) -> None:
-    """Raise `jsonschema.ValidationError` where a cluster of this version does not know such an object."""
+    """Raise `jsonschema.ValidationError` if a cluster of this version would refuse the object."""
     if document["kind"] in FOREIGN:
         return
     known = [each for each in utils.all_versions() if utils.major_minor(each) == utils.major_minor(version)][

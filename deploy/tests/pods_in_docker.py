@@ -1,8 +1,9 @@
-"""Pods of a rendering as containers of the Docker engine, which has no kubelet: what a kubelet does of it.
+"""A rendering's pods as containers of a Docker engine, with the kubelet's part done here.
 
-User and groups, the read-only root, capabilities, limits, environment with `$(NAME)` and fields, arguments,
-configuration and secrets as files of the pod's group, empty folders, probes, preStop and the image's stop
-signal. Services and pods are names on one network. What it does not do: a Service's address, NetworkPolicies.
+It sets user and groups, the read-only root, capabilities, limits, environment with `$(NAME)` and fields, and
+arguments. It mounts configuration and secrets as files of the pod's group, and empty folders. It runs probes,
+preStop and the image's stop signal. Services and pods are names on one network. A Service's own address and
+NetworkPolicies are left out.
 """
 
 import base64
@@ -18,12 +19,12 @@ from deploy.tests.rendered_chart import Document, Rendered
 
 PREFIX = "steelyard-chart-test"
 
-# Memory and CPUs of a node that a container without limits is told.
+# Units of memory and CPU in Kubernetes.
 UNITS = {"Mi": 2**20, "Gi": 2**30, "m": 0.001, "": 1.0}
 
 
 def docker(*arguments: str, timeout_s: float = 120) -> str:
-    """Run docker; raise with what it says where it fails."""
+    """Run docker; raise with its output if it fails."""
     done = subprocess.run(
         ["docker", *arguments], capture_output=True, text=True, check=False, timeout=timeout_s
     )
@@ -33,7 +34,7 @@ def docker(*arguments: str, timeout_s: float = 120) -> str:
 
 
 def remove_all() -> None:
-    """Remove what there is under the name: of this run, or of one that was killed."""
+    """Remove all containers and networks with the prefix, also those of an earlier, killed run."""
     left = docker("ps", "--all", "--quiet", "--filter", f"name=^{PREFIX}").split()
     if left:
         docker("rm", "--force", "--volumes", *left)
@@ -66,7 +67,7 @@ class Pods:
     def start_pod(
         self, name: str, spec: Document, *, names: list[str], claims: list[str], publish: str | None = None
     ) -> None:
-        """Start a pod; of several containers the first has the network that all share."""
+        """Start a pod; its containers share the network of the first one."""
         volumes = {each["name"]: self._volume(name, each, spec) for each in spec.get("volumes", [])}
         volumes |= {claim: self._folder_of(name, claim, spec) for claim in claims}
         for number, container in enumerate(spec["containers"]):
@@ -94,7 +95,7 @@ class Pods:
             docker(*command, container["image"], *words)
 
     def is_well(self, name: str, component: str) -> bool:
-        """Ask what the kubelet asks: all the probes of a pod, once."""
+        """Run all the probes of a pod once, as the kubelet does."""
         (container,) = self._rendered.pods[component]["spec"]["containers"]
         probes = [
             container[each]
@@ -115,11 +116,11 @@ class Pods:
         return docker("exec", _container(name, container), *command)
 
     def inspect(self, name: str, container: Document) -> Any:
-        """Return what the engine knows of a container."""
+        """Return the engine's description of a container."""
         return json.loads(docker("inspect", _container(name, container)))[0]
 
     def end(self, name: str, component: str) -> int:
-        """End a pod as the kubelet does: preStop, the image's signal, and SIGKILL when its time is over.
+        """End a pod as the kubelet does: preStop, the image's signal, and SIGKILL after the grace period.
 
         Returns the status of its container.
         """
@@ -159,7 +160,7 @@ class Pods:
         return f"{service}.{namespace}.svc.cluster.local"
 
     def _folder_of(self, pod: str, volume: str, spec: Document) -> Path:
-        # As the kubelet makes an empty folder for a pod with an fsGroup.
+        # The kubelet gives an empty folder to the pod's fsGroup.
         folder = self._folder / pod / volume
         folder.mkdir(parents=True)
         os.chown(folder, 0, spec["securityContext"].get("fsGroup", 0))

@@ -1,4 +1,4 @@
-"""The Helm chart as helm renders it: what a cluster would be given, and what can be asked of it."""
+"""The Helm chart as helm renders it: the objects for a cluster, and queries on them."""
 
 import json
 import subprocess
@@ -44,7 +44,7 @@ class Rendered:
 
     @property
     def workloads(self) -> dict[str, Document]:
-        """Return what makes pods, by component."""
+        """Return the workloads by component."""
         return {
             each["metadata"]["labels"]["app.kubernetes.io/component"]: each
             for each in self.of("Deployment", "StatefulSet", "DaemonSet")
@@ -73,7 +73,7 @@ def program(name: str) -> Path:
 
 
 def helm(*arguments: str, given: str | None = None) -> str:
-    """Run helm; return its output, raise `RefusedError` with what it says."""
+    """Run helm and return its output; raise `RefusedError` with its message."""
     done = subprocess.run(
         [program("helm"), *arguments], input=given, capture_output=True, text=True, check=False
     )
@@ -98,7 +98,7 @@ def of_set(name: str) -> Rendered:
 
 
 def environment(container: Document) -> dict[str, str]:
-    """Return the variables of a container; what the cluster fills in is `<field>`."""
+    """Return the variables of a container; a value from the cluster is `<field>`."""
     variables = {}
     for each in container.get("env", []):
         source = each.get("valueFrom", {})

@@ -1,6 +1,7 @@
-"""Every alert fires when what it is about happens, and none while all is well, as promtool has it."""
+"""Every alert fires for its cause, none fires while all is well (promtool), and the guide explains each."""
 
 import json
+import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,8 +24,8 @@ RULES: dict[str, dict[str, Any]] = {
 EVERY_S = 5
 END_S = 1200
 
-# What is measured while all is well: the series, and its values in promtool's words, one in five seconds.
-# `a` leads. What is `stale` its target tells no more.
+# Series while all is well, with their values in promtool's notation, one every five seconds.
+# Controller `a` leads. `stale` means that the target no longer exports the series.
 ALWAYS, NEVER, STANDS, GROWS, NOWHERE = "1x240", "0x240", "3x240", "0+1x240", "_x240"
 ROOM, MOST_OF_IT = "100x240", "91x240"
 WELL = {
@@ -59,7 +60,7 @@ WELL = {
 WEB = {"upstream": "web"}
 TO_EDGE, OF_SERVER = WEB | {"lb": "edge-1"}, WEB | {"peer": "s"}
 
-# Of each alert: what happens, as words of series that have other values then; and the labels that it has.
+# For each alert: its cause, as words of series with their values then; and the labels of the alert.
 FIRED = {
     "SteelyardLittleHeadroom": ({"carries": MOST_OF_IT}, WEB),
     "SteelyardRequestsFail": ({'outcome="failed"': "0+2x240"}, WEB),
@@ -92,7 +93,7 @@ FIRED = {
 
 
 def series(other: Mapping[str, str]) -> dict[str, str]:
-    """Return all that is measured, where series with these words, one each, have other values."""
+    """Return all series, with other values for the series with these words, one each."""
     told = dict(WELL)
     for words, values in other.items():
         (name,) = (each for each in WELL if words in each)
@@ -101,7 +102,7 @@ def series(other: Mapping[str, str]) -> dict[str, str]:
 
 
 def firing(told: Mapping[str, str], at_s: list[int], expected: list[Mapping[str, str]], folder: Path) -> None:
-    """Assert that just these alerts fire, each time."""
+    """Assert that exactly these alerts fire at each time."""
     samples = [{"labels": f"ALERTS{_text(each)}", "value": 1} for each in expected]
     asked(told, 'ALERTS{alertstate="firing"}', at_s, samples, folder)
 
@@ -109,7 +110,7 @@ def firing(told: Mapping[str, str], at_s: list[int], expected: list[Mapping[str,
 def asked(
     told: Mapping[str, str], query: str, at_s: list[int], expected: list[dict[str, Any]], folder: Path
 ) -> None:
-    """Assert that a query has just these samples, each time."""
+    """Assert that a query has exactly these samples at each time."""
     test = {
         "rule_files": [str(ALERTS)],
         "evaluation_interval": f"{EVERY_S}s",
@@ -189,7 +190,7 @@ LED = (
 
 
 def handed_over(first: Mapping[str, str], then: Mapping[str, str]) -> dict[str, str]:
-    """Return all that is measured when another controller takes over, with the values of each that leads."""
+    """Return all series during a takeover, with the values of each leader."""
     told = series(OTHER_LEADER)
     for words in LED:
         (name,) = (each for each in WELL if words in each)
@@ -225,3 +226,9 @@ def test_another_leader_that_has_heard_nobody_yet_begins_none(tmp_path: Path) ->
 
 def test_none_fires_while_all_is_well(tmp_path: Path) -> None:
     firing(WELL, list(range(0, END_S, 60)), [], tmp_path)
+
+
+def test_the_guide_explains_every_alert_with_its_severity() -> None:
+    guide = (ROOT / "docs/guides/alerts.md").read_text(encoding="utf-8")
+    explained = dict(re.findall(r"^### (Steelyard\w+)\n\n\*(\w+)\.\*", guide, re.MULTILINE))
+    assert explained == {name: rule["labels"]["severity"] for name, rule in RULES.items()}

@@ -1,4 +1,4 @@
-"""Who may talk to whom by the chart's NetworkPolicies: as the networks of docker-compose.yml have it."""
+"""The chart's NetworkPolicies admit the same connections as the networks of docker-compose.yml."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from deploy.tests.rendered_chart import ROOT, SETS, Document, Rendered, matches,
 
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
 
-# The service of docker-compose.yml that a pod's counterpart is.
+# The service of docker-compose.yml for each component.
 SERVICE = {
     "controller": "controller-1",
     "dataplane": "nginx",
@@ -43,7 +43,7 @@ DEFAULT = {
 
 
 def allowed(rendered: Rendered) -> set[tuple[str, str, int]]:
-    """Return (from, to, port) of all that the policies let through; `anybody` where nobody is named."""
+    """Return (from, to, port) of all admitted connections; `anybody` if no source is named."""
     allowed = set()
     for policy in rendered.of("NetworkPolicy"):
         for component in _covered(rendered, policy):

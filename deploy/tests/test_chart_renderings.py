@@ -1,4 +1,4 @@
-"""The chart in six sets of values: valid, hardened, whole, and what each set asks for."""
+"""The chart in six sets of values: valid, hardened, complete, and as each set asks."""
 
 import re
 from typing import Any
@@ -96,7 +96,7 @@ def test_each_controller_has_a_name_and_an_address_that_the_others_reach() -> No
     service = default.workloads["controller"]["spec"]["serviceName"]
     assert rest == f"{service}.lb.svc.cluster.local:8081"
     assert default.named("Service", service)["spec"]["publishNotReadyAddresses"] is True
-    # What nginx asks, one by one, are the same addresses.
+    # nginx asks the same addresses, one by one.
     (nginx,) = default.pods["dataplane"]["spec"]["containers"]
     wanted = [env["STEELYARD_ADVERTISE_URL"].replace(pod, f"steelyard-controller-{n}") for n in range(2)]
     assert environment(nginx)["STEELYARD_CONTROLLER"].split(",") == wanted

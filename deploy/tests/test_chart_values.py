@@ -1,4 +1,4 @@
-"""The chart's values: what is refused, and that whatever is not makes a sound release."""
+"""The chart refuses wrong values, and all others make a sound release."""
 
 import json
 from typing import Any
@@ -31,7 +31,7 @@ def test_the_schema_knows_each_value_and_no_other() -> None:
         return {name: named(each, like.get(name)) for name, each in values.items()}
 
     known = names(SCHEMA)
-    # These two are free: what they may hold is the product's.
+    # The chart leaves the content of these two to the product.
     known["controllers"]["settings"], known["upstreams"] = {}, {}
     for resources in (known[each] for each in ("controllers", "dataplane", "memcached", "redis")):
         resources["resources"] = None
@@ -116,7 +116,7 @@ VALUES = of(
 )
 
 
-# To make a failing example smaller costs hundreds of renderings.
+# Shrinking a failing example would take hundreds of renderings.
 @settings(max_examples=25, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(VALUES)
 def test_what_must_hold_holds_whatever_the_values_are(values: dict[str, Any]) -> None:

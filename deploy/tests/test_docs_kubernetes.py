@@ -27,7 +27,7 @@ def test_a_command_of_helm_is_one_that_the_chart_takes(command: str) -> None:
     words = [word for word in shlex.split(command)[1:] if word != "--reuse-values"]
     verb, release, chart, *rest = words
     assert verb in {"install", "upgrade"}
-    # Without a cluster: what would be applied.
+    # Without a cluster: the objects that helm would apply.
     assert "kind: StatefulSet" in helm("template", release, str(ROOT / chart), *rest)
 
 
@@ -77,7 +77,7 @@ def test_the_sidecar_has_what_the_agent_reads_and_the_chart_offers() -> None:
     rendered = of_set("default")
     (service,) = [each for each in rendered.of("Service") if "memcached" in each["metadata"]["name"]]
     assert env["STEELYARD_MEMCACHED"] == f"{service['metadata']['name']}.steelyard.svc.cluster.local:11211"
-    # By this label the NetworkPolicy knows it.
+    # The NetworkPolicy selects it by this label.
     assert template["metadata"]["labels"]["steelyard/upstream"] == env["STEELYARD_AGENT_UPSTREAM"]
 
 

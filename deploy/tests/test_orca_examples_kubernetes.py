@@ -1,4 +1,4 @@
-"""The agent's examples for Kubernetes: valid, hardened, and with flags and a file that the agent takes."""
+"""The agent's examples for Kubernetes are valid and hardened, with flags and a file for the agent."""
 
 import re
 from pathlib import Path
@@ -25,7 +25,7 @@ def pod(name: str) -> Document:
 
 
 def of_agent(name: str) -> Settings:
-    """Return the settings that the example's agent has."""
+    """Return the settings of the example's agent."""
     container, file = pod(name)["containers"][-1], objects(name)["ConfigMap"]["data"]["agent.toml"]
 
     def read(path: Path) -> bytes:

@@ -31,7 +31,7 @@ def trigger() -> dict[str, Any]:
 
 
 def queries() -> list[str]:
-    """Return what each asks of Prometheus about the upstream `web`; the adapter fills its template so."""
+    """Return the queries for the upstream `web`, with the adapter's template filled in."""
     rule = adapter_rule()
     ((label, upstream),) = external()["metric"]["selector"]["matchLabels"].items()
     matcher = f'{label}="{upstream}"'

@@ -1,4 +1,4 @@
-"""`make audit` claims nothing that it was not told, and every package comes by its hash."""
+"""`make audit` claims nothing without an answer, and every package is pinned by its hash."""
 
 import json
 import re
@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-# Answers for pip-audit and npm. A real database knows the holes that the script asks about first.
+# Answers for pip-audit and npm. A real database knows the holes in the script's first question.
 KNOWS_HOLES = 'case "$*" in *hole*) echo "Found 1 known vulnerability"; echo PYSEC-2021-142; exit 1;; esac\n'
 PIP = {
     "knows of nothing else": KNOWS_HOLES + "echo 'No known vulnerabilities found'\n",

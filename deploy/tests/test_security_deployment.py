@@ -1,4 +1,4 @@
-"""What the shipped containers and systemd units may do, read from their files."""
+"""The rights of the shipped containers and systemd units, read from their files."""
 
 import os
 import re
@@ -21,7 +21,7 @@ UNITS = (
     ROOT / "reporter/systemd/steelyard-reporter.service",
 )
 
-# Who is given which secret, and who is on which network: nobody has one that he does not need.
+# The secrets and networks of each service: no more than it needs.
 GIVEN = {
     "steelyard_key": {"nginx", "controller-1", "controller-2", "server-1", "server-2", "server-3"},
     "redis_password": {"redis", "controller-1", "controller-2"},
@@ -31,10 +31,10 @@ GIVEN = {
 STATE = {"redis", "controller-1", "controller-2"}
 CONTROL = {*GIVEN["steelyard_key"], "memcached", "prometheus", "grafana"}
 
-# The addresses that ports are published on where nobody says otherwise.
+# The default addresses of published ports.
 LOOPBACK = ("127.0.0.1:", "${STEELYARD_BIND:-127.0.0.1}:")
 
-# systemd's own estimate, from 0 (safe) to 10; what is left is the network, and the agent's /proc.
+# systemd's own estimate, from 0 (safe) to 10; the rest is the network, and the agent's /proc.
 EXPOSED = {"steelyard-agent": 1.5, "steelyard-controller": 1.4, "steelyard-reporter": 1.4}
 
 
@@ -44,7 +44,7 @@ def service(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 def last_user(dockerfile: str, target: str | None) -> str | None:
-    """Return the user that the image of a Dockerfile's stage runs as."""
+    """Return the user of an image, by a Dockerfile's stage."""
     stage, users = "", dict[str, str | None]()
     for line in (ROOT / dockerfile).read_text(encoding="utf-8").splitlines():
         words = line.split()
@@ -114,7 +114,7 @@ def test_each_secret_and_network_is_for_those_who_need_it() -> None:
     }
     assert on["state"] == STATE
     assert on["control"] == CONTROL
-    # Only this one has a way out, and ports of the machine.
+    # Only this network reaches the outside and has ports on the machine.
     assert [name for name, each in COMPOSE["networks"].items() if not (each or {}).get("internal")] == [
         "edge"
     ]
@@ -137,7 +137,7 @@ def test_secrets_are_made_at_random_and_for_their_group_alone(tmp_path: Path) ->
         "STEELYARD_SECRETS": str(folder),
         "STEELYARD_ENV_FILE": str(tmp_path / "env"),
     }
-    for _ in range(2):  # the second time it leaves all as it is
+    for _ in range(2):  # the second run changes nothing
         subprocess.run([ROOT / "deploy/compose/secrets"], env=environment, check=True, capture_output=True)
     made = {path.name: path.read_text() for path in folder.iterdir()}
     assert made.keys() == COMPOSE["secrets"].keys()
@@ -150,7 +150,7 @@ def test_secrets_are_made_at_random_and_for_their_group_alone(tmp_path: Path) ->
     assert stat.S_IMODE((tmp_path / "env").stat().st_mode) == 0o640
 
 
-# The ways out of a service that are shut; what each stands for: systemd.exec(5).
+# The closed ways out of a service; systemd.exec(5) explains each.
 SHUT = {
     "DynamicUser": "yes",
     "NoNewPrivileges": "yes",
@@ -189,7 +189,7 @@ def test_a_unit_shuts_every_way_out(unit: Path) -> None:
     assert {name: service.get(name) for name in SHUT} == SHUT
     assert "SystemCallFilter=@system-service\nSystemCallFilter=~@privileged @resources\n" in text
     assert {"MemoryMax", "TasksMax"} <= set(service)
-    # A secret in the unit or its environment would be in `systemctl show`.
+    # `systemctl show` would print a secret in the unit or its environment.
     assert not re.search(r"^Environment=.*(KEY|TOKEN|PASSWORD)=", text, re.MULTILINE)
 
 

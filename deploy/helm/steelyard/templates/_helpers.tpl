@@ -1,4 +1,4 @@
-{{- /* The name that all others begin with. 40: the longest of them stay below 63. */ -}}
+{{- /* The prefix of all names. With at most 40 characters the longest names stay below 63. */ -}}
 {{- define "steelyard.fullname" -}}
 {{- $name := ternary .Release.Name (printf "%s-steelyard" .Release.Name) (contains "steelyard" .Release.Name) -}}
 {{- if gt (len $name) 40 }}{{ fail (printf "the release's name makes %s, which is longer than 40: choose a shorter one" $name) }}{{ end -}}
@@ -12,8 +12,8 @@ app.kubernetes.io/instance: {{ (index . 0).Release.Name | quote }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end -}}
 
-{{- /* name, namespace and labels of an object: (list $ "controller" "steelyard-controller"). A fourth is another
-namespace than the release's; empty: the object is in none. Labels come last, so further ones may follow. */ -}}
+{{- /* name, namespace and labels of an object: (list $ "controller" "steelyard-controller"). A fourth
+argument is the namespace, if it is not the release's; empty: none. Labels come last, so more may follow. */ -}}
 {{- define "steelyard.metadata" -}}
 {{- $root := index . 0 -}}
 {{- $namespace := $root.Release.Namespace -}}
@@ -34,7 +34,7 @@ labels:
 {{ $root.Values.images.registry }}steelyard-{{ index . 1 }}:{{ $root.Values.images.tag | default $root.Chart.AppVersion }}
 {{- end -}}
 
-{{- /* A Service's name as every resolver knows it, nginx's too: (list $ "steelyard-memcached"). */ -}}
+{{- /* A Service's full name, for every resolver including nginx's: (list $ "steelyard-memcached"). */ -}}
 {{- define "steelyard.host" -}}
 {{- $root := index . 0 -}}
 {{ index . 1 }}.{{ $root.Release.Namespace }}.svc.{{ $root.Values.clusterDomain }}
@@ -48,7 +48,7 @@ labels:
 {{- .Values.secrets.existing | default (include "steelyard.fullname" .) -}}
 {{- end -}}
 
-{{- /* The controllers' URLs, each by its own name: the next is asked when one's machine is gone. */ -}}
+{{- /* The controllers' URLs, each by its own name, so that the next one is asked when a machine is gone. */ -}}
 {{- define "steelyard.controllerUrls" -}}
 {{- $name := printf "%s-controller" (include "steelyard.fullname" .) -}}
 {{- $urls := list -}}
@@ -58,7 +58,7 @@ labels:
 {{- join "," $urls -}}
 {{- end -}}
 
-{{- /* The data plane's pods, whose reports the controllers read, each under its name. */ -}}
+{{- /* The names of the data plane's pods: the load balancers that the controllers expect. */ -}}
 {{- define "steelyard.loadBalancers" -}}
 {{- $names := list -}}
 {{- range $i := until (int .Values.dataplane.replicas) -}}
@@ -67,13 +67,13 @@ labels:
 {{- join "," $names -}}
 {{- end -}}
 
-{{- /* What every pod has: component, user, ServiceAccount, and whether it is given its token. */ -}}
+{{- /* The common part of every pod: component, user, ServiceAccount, and whether it gets the token. */ -}}
 {{- define "steelyard.pod" -}}
 {{- $root := index . 0 -}}
 {{- $uid := index . 2 -}}
 serviceAccountName: {{ index . 3 }}
 automountServiceAccountToken: {{ index . 4 }}
-# Else each Service is STEELYARD_..._PORT in the environment, which our settings are in, too.
+# Otherwise Kubernetes sets STEELYARD_..._PORT for each Service, among our own settings.
 enableServiceLinks: false
 securityContext:
   runAsNonRoot: true
@@ -99,7 +99,7 @@ tolerations: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
 
-{{- /* Rather not two of a component on one node. */ -}}
+{{- /* Prefers different nodes for the pods of a component. */ -}}
 {{- define "steelyard.apart" -}}
 affinity:
   podAntiAffinity:
@@ -117,7 +117,7 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end -}}
 
-{{- /* A component's ServiceAccount: (list $ "controller"). Its pods say whether they are given its token. */ -}}
+{{- /* A component's ServiceAccount: (list $ "controller"). Each pod says whether it gets the token. */ -}}
 {{- define "steelyard.serviceAccount" -}}
 apiVersion: v1
 kind: ServiceAccount
@@ -125,7 +125,7 @@ metadata: {{- include "steelyard.metadata" (list (index . 0) (index . 1) (printf
 automountServiceAccountToken: false
 {{- end -}}
 
-{{- /* Who may reach a component: (list $ "redis" $ingress), and "Egress" where it may reach nobody itself. */ -}}
+{{- /* Connections to a component: (list $ "redis" $ingress), and "Egress" if it may open none itself. */ -}}
 {{- define "steelyard.networkPolicy" -}}
 {{- $root := index . 0 -}}
 {{- $component := index . 1 -}}
