@@ -1,12 +1,12 @@
---- What a pick costs, and what a change of every weight costs.
+--- The cost of a pick, and of a change of every weight.
 --
 --   luajit openresty/benchmarks/pick.lua
 --
--- Prints nanoseconds a pick (the median of five runs), and for 10,000 peers
--- how long a worker is busy in all and at most in one piece. A worker lets
--- requests run when 1 ms has gone by since the last time, and looks at the
--- clock whenever `breathe` is called, or once in so many rows; so does this program. Its clock is the
--- process's CPU time: another process on the same core is not counted.
+-- Prints nanoseconds a pick (the median of five runs). For 10,000 peers it also
+-- prints a worker's busy time, in all and the longest piece. A worker lets
+-- requests run once 1 ms has passed. It looks at the clock in `breathe`, or
+-- once in a number of rows, and this program does the same. Its clock is the
+-- process's CPU time, so other processes on the same core do not count.
 
 local root = arg[0]:match("^(.*)benchmarks/[^/]*$")
 package.path = root .. "lua-resty-vnswrr/lib/?.lua;" .. root .. "steelyard/lib/?.lua;" .. package.path
@@ -35,7 +35,7 @@ local function median(values)
 end
 
 
---- n peers of weights that the product would publish: around 20, nearly all different.
+--- n peers with weights like published ones: around 20, nearly all different.
 local function peers_of(n)
     local peers = {}
     for i = 1, n do
@@ -46,7 +46,7 @@ local function peers_of(n)
 end
 
 
---- The same as the rings take them: two lists, and a map.
+--- The peers in the forms that rings take: two lists, and a map.
 local function rows_of(n)
     local rows = { ids = {}, weights = {}, nodes = {} }
     for i, peer in ipairs(peers_of(n)) do
@@ -56,7 +56,7 @@ local function rows_of(n)
 end
 
 
---- Nanoseconds that pick() takes.
+--- Nanoseconds of a pick().
 local function ns_a_pick(pick, runs)
     runs = runs or 2000000
     local figures = {}
@@ -71,7 +71,7 @@ local function ns_a_pick(pick, runs)
 end
 
 
---- A stopwatch: `breathe` for the work, and what it saw.
+--- A stopwatch: `breathe` for the work, and its findings.
 local function stopwatch()
     local watch = { busy = 0, longest = 0, longest_breath = 0 }
     local slice_began, last = now_ms(), now_ms()

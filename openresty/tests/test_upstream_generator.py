@@ -107,7 +107,7 @@ def test_the_nginx_tells_whether_it_has_balancer_keepalive(tmp_path: Path) -> No
         (("web", "api", "--servers", "1"), "one NAME is enough"),
         (("we/b", "--servers", "1"), "`we/b` is no name"),
         (("-web", "--servers", "1"), "-web is unknown"),
-        (("web", "--servers"), "--servers wants a value"),
+        (("web", "--servers"), "--servers needs a value"),
         (("web", "--servers", "0"), "--servers is `0`; it must be a whole number within 1..100000"),
         (("web", "--servers", "010"), "--servers is `010`"),
         (("web", "--servers", "1e3"), "--servers is `1e3`"),

@@ -1,13 +1,13 @@
 -- luacheck: std ngx_lua, read globals io os
 --- The image's options of init_worker, from the environment.
 --
--- Secrets come as files, which do not show in `docker inspect`; one that is
--- named and cannot be read is an error, so that nothing goes on without it.
+-- Secrets come as files, because `docker inspect` shows variables. A named file
+-- that cannot be read is an error: nothing may go on without its secret.
 
 local _M = {}
 
 
---- What a variable lists; nil when there is none.
+--- The words of a variable, separated by commas or spaces; nil without any.
 local function list(name)
     local parts = {}
     for part in string.gmatch(os.getenv(name) or "", "[^%s,]+") do
@@ -26,13 +26,13 @@ local function secret(name)
     if not file then
         error("steelyard: " .. name .. ": " .. why .. "; mount the secret there, or leave " .. name .. " out", 0)
     end
-    local line = file:read("*l") -- a file of tokens may hold several
+    local line = file:read("*l") -- a file of tokens may have several lines
     file:close()
     return (string.gsub(line or "", "\r$", ""))
 end
 
 
---- Return the options of one upstream, `name`; without a name those of none, to which `any_upstream` is to be added.
+--- Return the options with one upstream, `name`. Without a name there is none, and the caller adds `any_upstream`.
 function _M.options(name)
     local state_dir, zone = os.getenv("STEELYARD_STATE_DIR"), os.getenv("STEELYARD_ZONE")
     return {

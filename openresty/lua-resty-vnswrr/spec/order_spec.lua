@@ -40,7 +40,7 @@ local function counts(list, peers)
 end
 
 
---- weights from a function of the peer's number, whole and at least 1.
+--- Weights from a function of the peer's number, whole and at least 1.
 local function weights_by(n, weight)
     local weights = {}
     for i = 1, n do
@@ -124,9 +124,9 @@ describe("the split order may begin anywhere", function()
 end)
 
 
---- How uneven an order is over two cycles: `error`, the largest distance of any
--- peer's picks from its due; `widest`, its largest gap in units of total/weight;
--- `spread`, widest less narrowest gap, averaged over the peers.
+--- The unevenness of an order over two cycles. `error` is the largest distance of any
+-- peer's picks from its due. `widest` is its largest gap in units of total/weight.
+-- `spread` is the widest less the narrowest gap, averaged over the peers.
 local function unevenness(kind, weights)
     local total = sum(weights)
     local order = kind.new(weights, total, 0, without_a_break)

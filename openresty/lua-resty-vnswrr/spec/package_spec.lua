@@ -1,4 +1,4 @@
---- What luarocks and opm are told of the library is what is there.
+--- The packages for luarocks and opm have the library's files.
 
 local vnswrr = require "resty.vnswrr"
 

@@ -1,6 +1,6 @@
 local vnswrr = require "resty.vnswrr"
 
---- How often each id comes in n picks.
+--- The count of each id in n picks.
 local function counts(ring, n)
     local seen = {}
     for _ = 1, n do
@@ -11,7 +11,7 @@ local function counts(ring, n)
 end
 
 
--- What lua-resty-balancer's README and tests call on roundrobin and swrr.
+-- The methods of roundrobin and swrr in lua-resty-balancer's README and tests.
 describe("in place of lua-resty-balancer's", function()
     it("tells what all weights are multiples of", function()
         assert.equal(2, vnswrr:new({ server1 = 8, server2 = 4, server3 = 2 }).gcd)

@@ -1,8 +1,8 @@
---- Shares are right from the first pick after an update on.
+--- Shares are right from the first pick after an update.
 --
--- That they are exact over all starts is shown in order_spec; here they
--- are drawn. With one pick each a share's sigma is at most 0.5/sqrt(REBUILDS):
--- 1 % is 4.9 sigma.
+-- order_spec shows that they are exact over all starts; here starts are drawn.
+-- With one pick each a share's sigma is at most 0.5/sqrt(REBUILDS), so 1 % is
+-- 4.9 sigma.
 
 local split = require "resty.vnswrr.split"
 local vnswrr = require "resty.vnswrr"
@@ -12,7 +12,7 @@ local REBUILDS = 60000
 local WEIGHTS = { a = 100, b = 90, c = 10, d = 5, e = 5 }
 
 
---- Begin REBUILDS times; `begin` returns what gives one pick.
+--- Begin REBUILDS times; `begin` returns a function for one pick.
 local function shares(begin, picks)
     math.randomseed(20260921)
     local seen = { a = 0, b = 0, c = 0, d = 0, e = 0 }
@@ -45,7 +45,7 @@ describe("parts right after an update", function()
                 return ring:find()
             end
             assert_due(shares(function()
-                ring:reinit({ z = 1 }) -- what changes nothing would not restart the ring
+                ring:reinit({ z = 1 }) -- equal nodes would not restart the ring
                 ring:reinit(WEIGHTS)
                 return pick
             end, picks))

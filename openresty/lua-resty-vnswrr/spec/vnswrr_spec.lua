@@ -19,7 +19,7 @@ local function counts(ring, n)
 end
 
 
---- A `random` that returns 1, 2, 3, ... and so visits every start of a cycle.
+--- A `random` that returns 1, 2, 3, ..., to visit every start of a cycle.
 local function every_start()
     local last = 0
     return function(n)
@@ -101,7 +101,7 @@ describe("shares over a whole cycle", function()
             total = total + nodes["s" .. i]
         end
         local ring = vnswrr:new(nodes, { random = function(n) return math.floor(n / 3) end })
-        assert.is_true(500 * total > 1000000) -- or SWRR would be in use
+        assert.is_true(500 * total > 1000000) -- otherwise SWRR would be in use
         assert.same(nodes, counts(ring, total))
         assert.same(nodes, counts(ring, total))
     end)

@@ -4,28 +4,27 @@
 -- its sequence repeats every sum(weight)/gcd picks. So the cycle is unrolled
 -- into a ring of slots (the virtual nodes) and a pick is O(1): the next slot.
 --
--- Where a ring starts. Workers that all start at the front of the cycle, and
--- start again at every update, would only ever serve the heavy peers. With a
--- `random` the start is uniform over the *whole cycle*, so the peer in the
--- first slot, and in the n-th, is a peer with probability weight/total: shares
--- are right in expectation from the first pick after an update on. Without
--- one the start is the front of the cycle: nginx's sequence.
+-- Start of a ring. If all workers started at the front of the cycle, and again
+-- at every update, they would only ever serve the heavy peers. With a `random`
+-- the start is uniform over the *whole cycle*. Each slot then has a peer with
+-- probability weight/total, so shares are right in expectation from the first
+-- pick after an update. Without `random` the start is the front of the cycle:
+-- nginx's sequence.
 --
--- Which order. Starting in the middle needs the state in the middle, and SWRR
--- has no closed form for it: the picks before it must be played. They are, as
--- long as a whole cycle costs at most EXACT_WORK steps (peers x slots). Above
--- that the split order takes SWRR's place, whose state at any slot *is* a
--- formula, whose step costs log(peers) and not peers, and which is as smooth
--- (split.lua gives the bound). Both go on for ever, cycle after cycle.
+-- Order. A start in the middle needs the state in the middle. SWRR has no closed
+-- form for it, so the picks before must be played. They are, if a whole cycle
+-- costs at most EXACT_WORK steps (peers x slots). Above that the split order
+-- replaces SWRR. Its state at any slot *is* a formula, a step costs log(peers),
+-- and it is as smooth (split.lua has the bound). Both go on cycle after cycle.
 --
--- The ring begins at the drawn slot and grows: by `grow(n)`, to be called off
--- the request path, or by a few slots when picks run ahead of that.
+-- The ring begins at the drawn slot and grows: by `grow(n)`, called off the
+-- request path, or by a few slots when picks run ahead of that.
 --
--- An update builds all of the new ring beside the old one, which goes on
--- serving, and then changes them at once. With a `breathe`, which may let
--- requests run in between, 10,000 peers are no long pause. Calls take effect
--- in the order in which they *began*: each takes a number, and a build that
--- finds, when done, that the number has moved on is thrown away.
+-- An update builds the whole new ring beside the old one, which goes on
+-- serving, and then swaps them. A `breathe` may let requests run in between, so
+-- 10,000 peers cause no long pause. Calls take effect in the order in which they
+-- *began*: each takes a number. A build is thrown away if the number has changed
+-- when it is done.
 --
 -- Pure: no ngx.*, no clock; randomness is passed in.
 --
@@ -44,24 +43,24 @@ local swrr = require "resty.vnswrr.swrr"
 -- this is SWRR's own order up to 223 peers.
 local EXACT_WORK = 1000000
 
--- 256 kB a ring. A longer cycle is never held whole: the ring is then a window
--- that is written anew as picks go through it.
+-- 256 kB a ring. For a longer cycle the ring is a window, which is rewritten as
+-- picks go through it.
 local MAX_SLOTS = 65536
 
--- What one pick may have to wait for when it outran `grow`: 64 slots cost
--- 64 us at worst (1000 equal peers in SWRR order).
+-- The most slots that one pick builds when it outruns `grow`: 64 us at worst
+-- (1000 equal peers in SWRR order).
 local SLICE = 64
 
--- Not a Lua table: that one, as it grows, is copied whole at every doubling
--- (0.9 ms on the way to 200,000 slots), and walked whole by every turn of the
--- garbage collector (0.2 ms). An array has neither.
+-- Not a Lua table. A growing table is copied at every doubling (0.9 ms on the
+-- way to 200,000 slots), and every turn of the garbage collector walks it
+-- (0.2 ms). An array has neither cost.
 local array = ffi.typeof("int32_t[?]")
 
 local _M = { _VERSION = "0.1.0" }
 local mt = { __index = _M }
 
 
---- A `breathe` for work that need not pause.
+--- A `breathe` that does not pause.
 function _M.no_pause()
 end
 
@@ -84,8 +83,8 @@ local function unroll(self, n)
 end
 
 
---- Make the ring of these rows and put it in the old one's place, unless a later call came meanwhile.
--- The old ring goes on where it is if nothing really changed.
+--- Make the ring of these rows and replace the old one, unless a later call came meanwhile.
+-- If nothing changed, the old ring goes on from its place.
 local function build(self, all_ids, all_weights, breathe)
     local change = self.change
     local ids, weights, total, gcd = rows.reduced(all_ids, all_weights, breathe)
@@ -120,7 +119,7 @@ local function build(self, all_ids, all_weights, breathe)
 end
 
 
---- The map of all nodes; after `reinit_sorted` it is made when first asked for.
+--- The map of all nodes; after `reinit_sorted` it is made on first use.
 local function nodes_of(self)
     if not self.nodes then
         self.nodes = {}
@@ -132,7 +131,7 @@ local function nodes_of(self)
 end
 
 
---- Take up what set, incr, decr and delete have changed.
+--- Apply the changes of set, incr, decr and delete.
 local function refresh(self)
     local _, ids, weights = rows.from_nodes(nodes_of(self))
     ids, weights = sort.sorted(ids, weights, no_pause)
@@ -159,8 +158,8 @@ function _M.new(_, nodes, options)
     local self = setmetatable({
         nodes = {}, ids = {}, weights = {}, total = 0,
         order = nil, slots = nil, capacity = 0, built = 0, position = 0,
-        gcd = 0, -- what all weights are multiples of
-        limit = 0, -- slots that find() may use without asking: 0 when stale
+        gcd = 0, -- all weights are multiples of it
+        limit = 0, -- slots that find() may use without a check: 0 when stale
         stale = false,
         change = 0, -- the number of the last call that changed nodes
         random = options.random,
@@ -171,7 +170,7 @@ function _M.new(_, nodes, options)
 end
 
 
---- Take a new set of nodes. What changes nothing does not restart the ring.
+--- Take a new set of nodes. Equal nodes do not restart the ring.
 -- The nodes are copied before the first breath.
 -- @param breathe called every 0.1 ms or so; it may yield. Default: no pauses
 -- @return        false if a later call made the ring of other nodes meanwhile
@@ -185,7 +184,7 @@ function _M:reinit(nodes, breathe)
 end
 
 
---- The same from two lists whose ids rise (numbers by value, strings by bytes): nothing to sort.
+--- The same from two lists with rising ids (numbers by value, strings by bytes), which need no sorting.
 function _M:reinit_sorted(ids, weights, breathe)
     ids, weights = rows.from_lists(ids, weights)
     self.nodes, self.listed_ids, self.listed_weights = nil, ids, weights
@@ -236,7 +235,7 @@ end
 
 
 --- Build up to n slots more; return how many of the ring are still missing.
--- 1000 slots are at most about 1 ms in either order.
+-- 1000 slots take at most about 1 ms in either order.
 function _M:grow(n)
     if self.stale then
         refresh(self)

@@ -1,7 +1,7 @@
---- A merge sort that breathes; table.sort cannot, for it is a C function.
+--- A merge sort that breathes; table.sort cannot, because it is a C function.
 --
 -- Keys are numbers or strings: numbers come first, by value, then strings byte
--- by byte. Each key takes a value along. About 30 ns a row and doubling. Pure.
+-- by byte. Each key takes a value along. About 30 ns for each row and doubling. Pure.
 
 local new_table = require "table.new"
 
@@ -41,7 +41,7 @@ local function merge(from, to, first, middle, last, breathe)
 end
 
 
---- The keys in order, and their values. The lists that are given are used up.
+--- Return the keys in order, and their values. Destroys both given lists.
 function _M.sorted(keys, values, breathe)
     local n, width = #keys, 1
     local from = { keys = keys, values = values }

@@ -1,30 +1,31 @@
---- The split order: what SWRR's order becomes when a cycle costs too many steps.
+--- The split order: it replaces SWRR's order when a cycle costs too many steps.
 --
--- A tree of two-way splits, one fewer than there are peers. Of the picks that
--- come to a split of weight W, its first side gets its due A of W as evenly as
--- whole numbers can (Bresenham's line): after n picks it has had
+-- A tree of two-way splits, one fewer than there are peers. A side of a split is
+-- a peer or another split. A split of weight W gives its first side a due A of
+-- each W picks, as evenly as whole numbers can (Bresenham's line). After n picks
+-- the first side has had
 --
 --   floor((n A + r) / W)        r = floor(W / 2), so that it rounds
 --
--- and the other side the rest; a side is a peer or another split. After `total`
--- picks every split has seen W picks and stands where it began: a cycle, with
--- exact shares. And where a split stands after n picks is a formula: that is
--- what makes a uniform start possible without playing what lies before it.
+-- and the second side the rest. After `total` picks every split has seen W picks
+-- and is back at its beginning: a cycle, with exact shares. The state of a split
+-- after n picks is a formula, so a ring can start anywhere without playing the
+-- picks before.
 --
--- How smooth. A split adds at most 1/2 to the error of a side, and hands down
--- its own error times the side's part of its weight. The tree is Huffman's (the
--- two lightest are always joined next), so a weight at least doubles every two
--- levels up: a peer's error is under 1/2 (1 + 1 + 1/2 + 1/2 + ...) = 2 picks for
--- any weights at all. Measured on fourteen sets of equal, random, heavy-tailed
--- and lopsided weights (spec/order_spec.lua): at most 1.01, SWRR 1.48.
--- The widest gap between a peer's picks is at most 1.93 times its mean gap,
--- SWRR's 1.82; widest less narrowest is less than SWRR's on nine of the sets
--- and at most 0.15 more on the others. (Picking by earliest deadline, which has
--- a formula too, gives peers of like weights more even gaps, but let one that
--- has most of the weight stray by 12 picks.)
+-- Smoothness. A split adds at most 1/2 to the error of a side, and hands down
+-- its own error times the side's part of its weight. The tree is Huffman's: the
+-- two lightest are always joined next, so a weight at least doubles every two
+-- levels up. A peer's error is therefore under 1/2 (1 + 1 + 1/2 + 1/2 + ...) = 2
+-- picks, for any weights. It was at most 1.01 on fourteen sets of equal, random,
+-- heavy-tailed and lopsided weights (spec/order_spec.lua), and SWRR's 1.48.
+-- The widest gap between a peer's picks is at most 1.93 times its mean gap, and
+-- SWRR's 1.82. Widest less narrowest is less than SWRR's on nine of the sets and
+-- at most 0.15 more on the others. (Picking by earliest deadline has a formula,
+-- too. Its gaps are more even for peers of like weights, but a peer with most of
+-- the weight strayed by 12 picks.)
 --
--- A step goes from the root to a peer, log2(total / weight) splits or so, with
--- no branch to mispredict on the way: 0.3 us at 10,000 peers. Pure.
+-- A step goes from the root to a peer, through about log2(total / weight) splits,
+-- without a branch to mispredict: 0.3 us at 10,000 peers. Pure.
 
 local new_table = require "table.new"
 local sort = require "resty.vnswrr.sort"
@@ -37,8 +38,9 @@ local mt = { __index = _M }
 
 
 --- floor((n a + rest) / w) and the remainder, for n, a <= w and rest < w.
--- Bit by bit, since n a may be beyond the whole numbers of a double; exact to
--- w = 2^51, a million peers of the greatest weight.
+--
+-- It works bit by bit, because n a may exceed the whole numbers of a double. It
+-- is exact up to w = 2^51: a million peers of the greatest weight.
 local function divided(n, a, rest, w)
     local quotient, remainder, bit = 0, 0, 1
     while bit <= a do
@@ -61,9 +63,9 @@ local function divided(n, a, rest, w)
 end
 
 
---- Huffman's tree. Split m has the sides 2m - 1 and 2m; `sides` tells what a
--- side is, a split's number or minus a peer's. Splits stand in the order in
--- which they were joined: by weight, the root last.
+--- Huffman's tree. Split m has the sides 2m - 1 and 2m. `sides` has a split's
+-- number, or minus a peer's. Splits are in the order of joining: by weight, the
+-- root last.
 local function tree_of(weights, breathe)
     local n = #weights
     local keys, all = new_table(n, 0), new_table(n, 0)
@@ -75,7 +77,7 @@ local function tree_of(weights, breathe)
     end
     local _, peers = sort.sorted(keys, all, breathe)
     local sides, first, whole = new_table(2 * n, 0), new_table(n, 0), new_table(n, 0)
-    local peer, split = 1, 1 -- the next to be joined of either kind
+    local peer, split = 1, 1 -- the next of each kind to join
     for side = 1, 2 * (n - 1) do
         local m = math.ceil(side / 2)
         local weight
@@ -127,7 +129,7 @@ function _M:next()
     local sides, first, whole, rest = self.sides, self.first, self.whole, self.rest
     local at = self.root
     while at > 0 do
-        local left = rest[at] + first[at] - whole[at] -- from 0 on it is the first side's turn
+        local left = rest[at] + first[at] - whole[at] -- 0 or more: the first side's turn
         local second = math.min(1, math.max(0, -left))
         rest[at] = left + second * whole[at]
         at = sides[2 * at - 1 + second]
