@@ -90,8 +90,8 @@ local function balancer(name, servers, exchange_s, priced, in_answers)
     end
     -- @param first when a streamed answer began; default: `at`
     local function answered(cell, sent, at, ok, first)
-        if in_answers and ok and picker.tell then
-            picker:tell(by_cell[cell], held[cell], START_S + at)
+        if in_answers and ok and picker.note_reported then
+            picker:note_reported(by_cell[cell], held[cell], START_S + at)
         end
         held[cell] = held[cell] - 1
         stats:lower(cell)
@@ -120,8 +120,8 @@ local function balancer(name, servers, exchange_s, priced, in_answers)
     local function exchange(at)
         for cell = 0, servers - 1 do
             local own = stats:own(cell)
-            sums[cell] = sums[cell] + own - others.told[cell]
-            others.told[cell] = own
+            sums[cell] = sums[cell] + own - others.sent[cell]
+            others.sent[cell] = own
             stats:set_others(cell, others:of_sum(cell, sums[cell]))
         end
         others:read(START_S + at, exchange_s)

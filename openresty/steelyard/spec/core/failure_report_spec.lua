@@ -43,7 +43,7 @@ local function balancers(n, shares)
                 pool.completed, pool.failed = pool.completed + of[1], pool.failed + of[2]
                 if of[2] > 0 or self.memories[i][id] then
                     figures[#figures + 1] = {
-                        id = id, address = id .. ":80", completed = of[1], failed = of[2], told = told[id .. ":80"],
+                        id = id, address = id .. ":80", completed = of[1], failed = of[2], others = told[id .. ":80"],
                     }
                 end
             end

@@ -55,7 +55,7 @@ describe("what others have in flight", function()
 
     it("is what all have less one's own part, and within bounds whatever the counter says", function()
         local others = others_in_flight.new(nil, 2)
-        others.told[1] = 5
+        others.sent[1] = 5
         local found = {}
         for i, sum in ipairs({ 12, 5, 3, -7, 1e15 }) do
             found[i] = others:of_sum(1, sum)

@@ -257,7 +257,7 @@ local function judge_failures(text)
         told[#told + 1] = row
     end)
     for i = 1, 3 do
-        figures[i] = { id = "s" .. i, address = "s" .. i .. ":80", completed = 0, failed = 1, told = told }
+        figures[i] = { id = "s" .. i, address = "s" .. i .. ":80", completed = 0, failed = 1, others = told }
     end
     local pool = { peers = 3, completed = 20, failed = 3 }
     local memory, decisions = outlier_detection.judge({}, figures, pool, EJECT, 1)

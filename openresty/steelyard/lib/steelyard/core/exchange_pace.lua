@@ -1,28 +1,29 @@
---- How often load balancers tell each other what they have in flight, and when it is not worth it.
+--- The pace of the exchange: how often load balancers exchange their requests in flight, and when it is not worth it.
 --
--- An exchange costs CPU time, which is measured; its mean over `cpu_share` is how far apart two are, and never less
--- than LEAST_S. What is known of the others is then a period old on the mean, and a way there and back.
+-- An exchange costs CPU time, which is measured. Its mean over `cpu_share` is the time between two exchanges, at least
+-- MIN_ROUND_S. The figures of the others are then half a period old on average, plus one round trip.
 --
---   at rest  nothing is in flight and no request has come or gone for LINGER_S: nothing is exchanged
---   alone    nobody else is in the epoch: only that is asked for, each SLOW_S
---   late     figures of that age are worth nothing to requests that are as short as these: as alone
---   limited  where servers have a limit over all load balancers it is neither at rest nor late
+--   at rest  nothing is in flight and no request has come or gone for LINGER_S: no exchange
+--   alone    no other load balancer is in the epoch: ask for that alone, each SLOW_S
+--   late     figures of this age are worth nothing to such short requests: as alone
+--   limited  servers have a limit over all load balancers: never at rest or late
 --   steady   requests are in flight, and none has come or gone for LINGER_S: an exchange each STEADY_S
---   on       else
+--   on       otherwise
 --
--- Pure: the time and what was measured are passed in.
+-- Pure: the time and the measurements are passed in.
 
 local others_in_flight = require "steelyard.core.others_in_flight"
 
-local LEAST_S = 0.004
+-- Seconds between two exchanges, at least.
+local MIN_ROUND_S = 0.004
 
--- A request a second is enough for figures to be at hand when it comes.
+-- With one request a second, the figures are at hand when it comes.
 local LINGER_S, SLOW_S, STEADY_S, REST_S = 1, 1, 0.2, 0.1
 
--- Who is late is back when it is worth it with so much to spare, or it would come and go.
-local TO_SPARE = 1.25
+-- A late load balancer resumes only with this margin to spare: else it would change state all the time.
+local RESUME_MARGIN = 1.25
 
--- An exchange's part of the means.
+-- The part of one exchange in the means.
 local ALPHA = 0.1
 
 local _M = {}
@@ -38,24 +39,24 @@ function _M.new(cpu_share)
 end
 
 
-local function mean(before, value)
-    return before == 0 and value or before + ALPHA * (value - before)
+local function mean(previous, value)
+    return previous == 0 and value or previous + ALPHA * (value - previous)
 end
 
 
---- Note what an exchange cost, in CPU, and how long its answer took.
+--- Note the CPU time of an exchange, and the time until its answer.
 function _M:spent(cpu_s, round_trip_s)
     self.cost_s, self.round_trip_s = mean(self.cost_s, cpu_s), mean(self.round_trip_s, round_trip_s)
 end
 
 
---- Seconds between two exchanges.
+--- Return the seconds between two exchanges.
 function _M:round_s()
-    return math.max(LEAST_S, self.cost_s / self.cpu_share)
+    return math.max(MIN_ROUND_S, self.cost_s / self.cpu_share)
 end
 
 
---- How old figures are when they are used, on the mean. Of more servers than one request asks for, some are older.
+--- Return the mean age of the figures in use. If one request cannot ask for all servers, some figures are older.
 -- @param turns requests that it takes to ask for all
 function _M:age_s(turns)
     return self:round_s() * (turns + 1) / 2 + self.round_trip_s
@@ -69,7 +70,7 @@ local function state_of(self, now, balancers, turns, in_flight, latency_ms)
     elseif balancers == 1 then
         return "alone", SLOW_S
     end
-    local age_s = self:age_s(turns) * (self.state == "late" and TO_SPARE or 1)
+    local age_s = self:age_s(turns) * (self.state == "late" and RESUME_MARGIN or 1)
     if latency_ms > 0 and not self.limited and not others_in_flight.worth(age_s, latency_ms) then
         return "late", SLOW_S
     elseif quiet then
@@ -79,11 +80,11 @@ local function state_of(self, now, balancers, turns, in_flight, latency_ms)
 end
 
 
---- Return what the state is now, and in how many seconds to look again.
+--- Return the state, and the seconds until the next look.
 -- @param balancers how many there are; 0: not known
--- @param in_flight and those that follow it, as core/in_flight_exchange's survey() has them
+-- @param in_flight this and the following ones are as returned by survey() of core/in_flight_exchange
 function _M:next(now, balancers, turns, in_flight, changed, latency_ms, ended_at)
-    -- A time that is to come is one before the clock was set back.
+    -- A time in the future is one from before the clock was set back.
     self.busy_at = changed and now or math.max(self.busy_at <= now and self.busy_at or 0, ended_at)
     local state, wait_s = state_of(self, now, balancers, turns, in_flight, latency_ms)
     self.state = state

@@ -1,19 +1,19 @@
---- The exchange of what load balancers have in flight: what one asks of Memcached, and what it learns.
+--- The exchange of requests in flight between load balancers: the questions to Memcached, and the answers.
 --
---   steelyard:1:in_flight:epoch              the epoch: a number that nobody had before, for EPOCH_S
---   steelyard:1:in_flight:<epoch>            how many load balancers are in it
---   steelyard:1:in_flight:<epoch>:<address>  ZERO + what all of them have in flight at the server
+--   steelyard:1:in_flight:epoch              the epoch: a number never used before, for EPOCH_S
+--   steelyard:1:in_flight:<epoch>            the number of load balancers in it
+--   steelyard:1:in_flight:<epoch>:<address>  COUNTER_ZERO + the requests of all of them at the server
 --
--- A counter is told by how much one's own part of it has changed, and answers the sum: Memcached's `ma` is
--- arithmetic, so no load balancer reads what each of the others wrote. All are asked, too.
--- It is one request; `mn` at its end is answered last.
+-- A load balancer sends a counter the change of its own part, and the answer is the sum. Memcached's `ma` does the
+-- arithmetic, so no load balancer reads the figures of each other one. The same request asks for all counters; the
+-- answer to `mn` at its end comes last.
 --
--- Whoever asks for the epoch when its time is over begins the next, by Memcached's clock and nobody else's. In a new
--- one all counters begin anew, and each load balancer puts in all that it has: so what one left behind that died,
--- and whatever a word that was lost or came twice has done, is gone after EPOCH_S.
+-- The first request after an epoch has expired, by Memcached's clock alone, begins the next one. All counters of a new
+-- epoch begin at zero, and each load balancer adds its whole part. So leftovers of a dead load balancer, and errors
+-- from lost or repeated requests, are gone after EPOCH_S.
 --
--- A counter begins at ZERO, because Memcached's do not go below 0; and its length never changes. `ma` answers
--- nothing that is longer than a number, whoever wrote what to the key.
+-- A counter begins at COUNTER_ZERO, because Memcached's counters do not go below 0; so its length never changes. The
+-- answer to `ma` is never longer than a number, whatever is in the key.
 --
 -- Pure: text goes out and comes in, random numbers are passed in.
 
@@ -21,21 +21,21 @@ local ffi = require "ffi"
 
 local EPOCH_S = 10
 
--- A counter outlives its epoch by as long as a load balancer may need to see that it is over.
+-- A counter outlives its epoch long enough for every load balancer to notice the end of the epoch.
 local TTL_S = 3 * EPOCH_S
 
-local ZERO = 4294967296
+local COUNTER_ZERO = 4294967296
 
--- Of ten digits; one that comes back within a counter's life has them already: 1 in 10^8 epochs.
+-- Epochs have ten digits. One that comes back within the life of a counter keeps its old sums: 1 in 10^8 epochs.
 local FIRST_EPOCH, EPOCHS = 1000000000, 1000000000
 
 local PREFIX = "steelyard:1:in_flight:"
 
--- An answer is no longer than this, and a request's no longer than so many of them.
+-- The longest answer to one question.
 local ANSWER_BYTES = 64
 
--- Servers that are asked in one request, and that are told a change: 0.3 ms of work each. Of more, in turns.
-local MOST = 400
+-- Servers in one request, for changes and for questions each: 0.3 ms of work each. More servers take turns.
+local SERVERS_PER_REQUEST = 400
 
 local A, F, N, V, CR, LF, SPACE, ZERO_DIGIT, NINE = string.byte("AFNV\r\n 09", 1, -1)
 
@@ -49,15 +49,15 @@ local mt = { __index = _M }
 function _M.new(others, stats, random)
     return setmetatable({
         others = others, stats = stats, random = random,
-        targets = {}, gone = {}, next_asked = 1,
-        blocks = {}, -- the place of its first server -> the questions of a turn
+        targets = {}, departed = {}, next_asked = 1,
+        blocks = {}, -- place of the first server -> the questions of a turn
         epoch = 0, balancers = 0, balancers_before = 0,
-        asked = {}, -- by the request that is under way
+        asked = {}, -- servers of the request under way
     }, mt)
 end
 
 
---- Take the servers: a list of { address, cell }. The counters of those that are gone are told so by the next request.
+--- Take the servers: a list of { address, cell }. The next request clears the counters of departed servers.
 function _M:take(targets)
     local stays = {}
     for i = 1, #targets do
@@ -66,15 +66,15 @@ function _M:take(targets)
     for i = 1, #self.targets do
         local target = self.targets[i]
         if stays[target.cell] ~= target then
-            self.gone[#self.gone + 1] = target
+            self.departed[#self.departed + 1] = target
         end
     end
     self.targets, self.blocks, self.next_asked = targets, {}, 1
 end
 
 
---- What this nginx has in flight: over all servers; whether a server's counter is to be told a change; the mean latency
--- of what is in flight, in ms, 0 when it is not known; and when a request ended last, 0 when none did.
+--- Return this nginx's requests in flight at all servers; whether a counter has to be sent a change; the mean latency
+-- of the requests in flight in ms, 0 if it is not known; and when a request ended last, 0 if none did.
 function _M:survey(now)
     local stats, others, targets = self.stats, self.others, self.targets
     local total, changed, timed, latency, ended_at = 0, false, 0, 0, 0
@@ -86,7 +86,7 @@ function _M:survey(now)
         if at > ended_at and at <= now then -- else the clock was set back
             ended_at = at
         end
-        changed = changed or own ~= others.told[cell]
+        changed = changed or own ~= others.sent[cell]
         if own > 0 then
             local its = stats:last_latency(cell)
             if its > 0 then
@@ -98,7 +98,7 @@ function _M:survey(now)
 end
 
 
---- The first two questions of every request: the epoch, and who is in it.
+--- Return the first two questions of every request: the epoch, and its members.
 local function head(self)
     local enters, new_epoch = self.epoch ~= 0 and self.others.shared.is_in == 0, FIRST_EPOCH + self.random(EPOCHS) - 1
     return "ma " .. PREFIX .. "epoch N" .. EPOCH_S .. " J" .. new_epoch .. " D0 v\r\n"
@@ -111,15 +111,15 @@ local function key_of(self, target)
 end
 
 
---- Tell a counter a change; the words of a counter that nobody has told anything yet are those that make it.
-local function telling(self, target, change)
-    return "ma " .. key_of(self, target) .. " N" .. TTL_S .. " J" .. ZERO + change .. " D" .. math.abs(change)
+--- Return the line that sends a counter a change. On a counter of an unknown name, the same line creates it.
+local function change_line(self, target, change)
+    return "ma " .. key_of(self, target) .. " N" .. TTL_S .. " J" .. COUNTER_ZERO + change .. " D" .. math.abs(change)
            .. (change > 0 and " MI v\r\n" or " MD v\r\n")
 end
 
 
---- The questions of so many servers from one on, as one text: made once an epoch.
-local function asking(self, first, last)
+--- Return the questions for the servers from one to another, as one text: made once an epoch.
+local function questions(self, first, last)
     local block = self.blocks[first]
     if not block then
         local lines = {}
@@ -133,60 +133,60 @@ local function asking(self, first, last)
 end
 
 
---- The request that only asks for the epoch and who is in it.
+--- Return the request for the epoch and its members alone.
 function _M:watch()
     self.asked = {}
     return head(self) .. "mn\r\n"
 end
 
 
---- The request that tells what has changed, and then asks for all servers. A change counts as told from now on,
--- whatever becomes of the request: one that is lost is gone with the epoch, one that is repeated would grow until then.
--- @param leaving true: tell that nothing is in flight here any more, and ask nothing
+--- Return the request that sends all changes, and then asks for all servers. A change counts as sent from now on,
+-- whatever becomes of the request: a lost one is gone with the epoch, a repeated one would grow until then.
+-- @param leaving true: send that nothing is in flight here any more, and ask nothing
 function _M:request(leaving)
     if self.epoch == 0 then
         return self:watch()
     end
     local stats, others, targets = self.stats, self.others, self.targets
     local asked, lines = {}, { head(self) }
-    local function tell(target, own)
-        local told = others.told[target.cell]
-        if own ~= told and #asked < MOST then
-            others.told[target.cell] = own
-            asked[#asked + 1], lines[#lines + 1] = target, telling(self, target, own - told)
+    local function send_change(target, own)
+        local sent = others.sent[target.cell]
+        if own ~= sent and #asked < SERVERS_PER_REQUEST then
+            others.sent[target.cell] = own
+            asked[#asked + 1], lines[#lines + 1] = target, change_line(self, target, own - sent)
         end
     end
-    for i = 1, #self.gone do
-        tell(self.gone[i], 0)
+    for i = 1, #self.departed do
+        send_change(self.departed[i], 0)
     end
     for i = 1, #targets do
-        tell(targets[i], leaving and 0 or stats:own(targets[i].cell))
+        send_change(targets[i], leaving and 0 or stats:own(targets[i].cell))
     end
     if #targets > 0 and not leaving then
         local first = self.next_asked
-        local last = math.min(first + MOST - 1, #targets)
+        local last = math.min(first + SERVERS_PER_REQUEST - 1, #targets)
         table.move(targets, first, last, #asked + 1, asked)
-        lines[#lines + 1], self.next_asked = asking(self, first, last), last % #targets + 1
+        lines[#lines + 1], self.next_asked = questions(self, first, last), last % #targets + 1
     end
-    self.asked, self.gone, lines[#lines + 1] = asked, {}, "mn\r\n"
+    self.asked, self.departed, lines[#lines + 1] = asked, {}, "mn\r\n"
     return table.concat(lines)
 end
 
 
---- How many bytes the answer to the last request may have.
+--- Return the most bytes of the answer to the last request.
 function _M:most_bytes()
     return (#self.asked + 3) * ANSWER_BYTES
 end
 
 
---- How many requests it takes to ask for all servers.
+--- Return how many requests it takes to ask for all servers.
 function _M:turns()
-    return math.max(1, math.ceil(#self.targets / MOST))
+    return math.max(1, math.ceil(#self.targets / SERVERS_PER_REQUEST))
 end
 
 
---- Read the answer at a place: a number, or false (there is no such counter); and where the next one is. Nil and what
--- it says. Without a string for each: there are thousands a second.
+--- Read the answer at a place: return a number, or false if there is no such counter, and the place of the next answer.
+-- If it is neither, return nil and its text. Makes no string for an answer: there are thousands a second.
 local function answer_at(text, at)
     local bytes, n, first = ffi.cast("const uint8_t *", text), #text, at
     local value = false
@@ -217,18 +217,18 @@ local function answer_at(text, at)
 end
 
 
---- Take what was learnt of the epoch; tells whether it is another one than this nginx is in.
+--- Take the epoch from an answer; return whether it is a new one for this nginx.
 local function enter(self, epoch)
     if epoch == self.epoch then
         return false
     end
     self.balancers_before, self.balancers, self.epoch, self.blocks = self.balancers, 0, epoch, {}
     local shared = self.others.shared
-    if shared.epoch ~= epoch then -- else the worker before this one was in it, and told what stands there
+    if shared.epoch ~= epoch then -- else the previous worker was in it, and `sent` holds its parts
         shared.epoch, shared.is_in = epoch, 0
-        for _, targets in ipairs({ self.targets, self.gone }) do
+        for _, targets in ipairs({ self.targets, self.departed }) do
             for i = 1, #targets do
-                self.others.told[targets[i].cell] = 0
+                self.others.sent[targets[i].cell] = 0
             end
         end
     end
@@ -238,8 +238,8 @@ end
 
 --- Take the answer to the last request.
 -- @param text without END
--- @return "read": what the others have in flight is known; "epoch": another epoch has begun, ask again at once; or
---         nil and what was refused: then nothing is known
+-- @return "read": the requests of the others are known; "epoch": another epoch has begun, ask again at once; or nil
+--        and what was refused: then nothing is known
 function _M:answer(text)
     local epoch, at = answer_at(text, 0)
     if not epoch then
@@ -252,7 +252,7 @@ function _M:answer(text)
     if balancers == nil then
         return nil, at
     end
-    self.others.shared.is_in = balancers and 1 or 0 -- else the count was thrown out, and is made anew
+    self.others.shared.is_in = balancers and 1 or 0 -- else the counter was evicted, and is made again
     self.balancers = balancers or 0
     local stats, others, asked = self.stats, self.others, self.asked
     for i = 1, #asked do
@@ -261,20 +261,20 @@ function _M:answer(text)
             return nil, at
         end
         local cell = asked[i].cell
-        stats:set_others(cell, value and others:of_sum(cell, value - ZERO) or 0)
+        stats:set_others(cell, value and others:of_sum(cell, value - COUNTER_ZERO) or 0)
     end
     return "read"
 end
 
 
---- Forget the epoch: another Memcached is asked, or the one of before has lost it.
+--- Forget the epoch: another Memcached is asked, or this one has lost it.
 function _M:lose()
     self.epoch, self.balancers, self.balancers_before = 0, 0, 0
 end
 
 
---- How many load balancers there are, this one included; those of the last epoch count until it is certain that they
--- do not come to this one. 0 when it is not known.
+--- Return the number of load balancers, this one included; 0 if it is not known. Those of the last epoch count until
+-- they have had time to enter this one.
 function _M:count()
     return math.max(self.balancers, self.balancers_before)
 end

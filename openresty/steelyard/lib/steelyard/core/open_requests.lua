@@ -1,29 +1,27 @@
---- The open requests of one worker, and what became of those that ended.
+--- The open requests of one worker, and the outcomes of those that ended.
 --
--- Open requests are kept under a key of the caller's (the request's pointer)
--- and not in the request's context, because nginx wipes that on an internal
--- redirect (error_page), before the log phase.
+-- Open requests are kept under a key of the caller (the request's pointer), not in the request's context. nginx wipes
+-- the context on an internal redirect (error_page), before the log phase.
 --
--- A location whose log_by_lua is its own never closes its requests. They are found in two ways: another request
--- gets the key; or the request's end is noted in its entry (watch_end), or what nginx keeps for it alone, its witness,
--- is gone. They are closed then, and counted.
+-- A location with a log_by_lua of its own never closes its requests. They are found in three ways, then closed and
+-- counted. Another request gets the same key; or the request's end is noted in its entry (watch_end); or its witness
+-- is gone, a table that nginx keeps for it alone.
 --
--- Counts are kept per *address*, in its cell's row: a server in two upstreams
--- does the work of both. `drain` hands out what has changed since the last time;
--- the peer stats show at once what pickers want to know. A server that has no cell, or
--- left all tables while a request lasted and lost it, is not counted: that would be
--- another one's count. Pure.
+-- Counts are kept per *address*, in its cell's row: a server in two upstreams does the work of both. take_all() hands
+-- out the changes since its last call; the peer stats show at once what pickers need. A server without a cell is not
+-- counted. Nor is one that left all tables during a request and lost its cell: the count would go to another server.
+-- Pure.
 
 local ffi = require "ffi"
 local latency_histogram = require "steelyard.core.latency_histogram"
 local no_pause = require("resty.vnswrr").no_pause
 local request_entry = require "steelyard.core.request_entry"
 
--- Drains (a quarter second apart) without a request after which an address is forgotten.
+-- Calls of take_all() (0.2 s apart) without a request after which an address is forgotten.
 local FORGET_AFTER = 40
 
--- Addresses between two breaths: 0.02 ms, with three counts to hand out for each.
-local ROWS = 20
+-- Addresses between two calls of breathe(): 0.02 ms, with three counts to hand out for each.
+local ADDRESSES_PER_BREATH = 20
 
 -- Doubles of a row, which is a cache line.
 local PICKS, COMPLETED, FAILED, LATENCY_MS, UNTIMED, COST, IN_FLIGHT, IDLE = 0, 1, 2, 3, 4, 5, 6, 7
@@ -33,15 +31,15 @@ local _M = {}
 local mt = { __index = _M }
 
 
---- How much memory the counts need.
+--- Return the bytes of memory for the counts.
 function _M.bytes(cells)
     return cells * LINE * 8
 end
 
 
 --- Make an empty list of open requests, which keeps peer stats up to date.
--- @param options memory: zeroed, of bytes(stats.cells); histograms: core/latency_histogram. Left out,
---                both are made here. cells: core/peer_cells; left out, every cell is its peer's
+-- @param options memory: zeroed, of bytes(stats.cells); histograms: core/latency_histogram. Left out, both are made
+--        here. cells: core/peer_cells; left out, every cell is its peer's
 function _M.new(stats, options)
     options = options or {}
     local memory = options.memory or ffi.new("uint8_t[?]", _M.bytes(stats.cells))
@@ -49,15 +47,15 @@ function _M.new(stats, options)
         stats = stats, owners = options.cells, open = {}, spare = {},
         histograms = options.histograms or latency_histogram.new(nil, stats.cells),
         memory = memory, -- so that it is not collected
-        counts = ffi.cast("double *", memory), -- a row a cell
+        counts = ffi.cast("double *", memory), -- one row per cell
         witnesses = setmetatable({}, { __mode = "v" }), -- entry -> its witness, while that is there
-        unlogged = {}, -- upstream -> requests that ended without a word
-        cells = {}, addresses = {}, -- the cells that are listed (they have something to tell), and whose they are
+        unlogged = {}, -- upstream -> requests that ended without log()
+        cells = {}, addresses = {}, -- the listed cells, which have counts to hand out, and their owners
     }, mt)
 end
 
 
---- List a cell; false when it is not the server's.
+--- List a cell; return false if it is not the server's.
 local function list(self, cell, address)
     if self.owners and self.owners:owner(cell) ~= address then
         return false
@@ -70,7 +68,7 @@ local function list(self, cell, address)
 end
 
 
---- The index of a server's first count; lists the server if it was not. Nil when the cell is not its own.
+--- Return the index of a server's first count, and list the server if it is not; nil if the cell is not its own.
 local function row_of(self, cell, address)
     if self.addresses[cell] ~= address and not list(self, cell, address) then
         return nil
@@ -79,7 +77,7 @@ local function row_of(self, cell, address)
 end
 
 
---- Let go of the server of the running try: it has nothing more to do for the request.
+--- Let go of the server of the running try: it has no more work for the request.
 function _M:release(entry)
     local cell = entry.held_cell
     if cell then
@@ -121,8 +119,8 @@ function _M:begin(key, started)
 end
 
 
---- The entry of an open request (core/request_entry); opens one if need be.
--- @param started any value that two requests with the same key do not share
+--- Return the entry of an open request (core/request_entry), and open one if need be.
+-- @param started any value that differs between two requests with the same key
 -- @return the entry, and whether it was opened
 function _M:entry(key, started)
     local entry = self:find(key, started)
@@ -133,7 +131,7 @@ function _M:entry(key, started)
 end
 
 
---- The entry that an earlier phase of the same request opened, or nil.
+--- Return the entry from an earlier phase of the same request, or nil.
 function _M:find(key, started)
     local entry = self.open[key]
     if entry and entry.started ~= started then
@@ -144,23 +142,23 @@ function _M:find(key, started)
 end
 
 
---- Have an open request be found when it ends without being closed. Return the word that is to be written then, not
--- with 0; it is the entry's, and so lasts as long as the worker.
+--- Have an open request be found if it ends without being closed. Return the word to write a value other than 0 to at
+-- its end. It belongs to the entry, and so lasts as long as the worker.
 function _M.watch_end(entry)
     entry.watched, entry.ended[0] = true, 0
     return entry.ended
 end
 
 
---- The same where nothing tells of its end.
--- @param witness a table that nobody else keeps for longer than the request lasts
+--- The same, if nothing notes its end.
+-- @param witness a table that nothing else references for longer than the request lasts
 function _M:watch(entry, witness)
     entry.watched = true
     self.witnesses[entry] = witness
 end
 
 
---- Note that a try goes to `peer`, and hold nothing in flight.
+--- Note that a try goes to `peer`, without holding it in flight.
 function _M:sent(entry, peer)
     local tries, counts, row = entry.tries, self.counts, row_of(self, peer.cell, peer.address)
     local n = tries.n + 1
@@ -174,7 +172,7 @@ end
 local sent = _M.sent
 
 
---- Note that the request now goes to `peer`; the try before it is over.
+--- Note that the request now goes to `peer`; its previous try is over.
 function _M:picked(entry, peer)
     if entry.held_cell then
         release(self, entry)
@@ -198,16 +196,16 @@ function _M:picked(entry, peer)
 end
 
 
---- Note that no peer was found; the try before it is over.
+--- Note that no peer was found; the previous try is over.
 function _M:none(entry, why)
     release(self, entry)
     entry.failure.why = why
 end
 
 
---- Count what became of one try at a server; tells whether it has the cell.
--- @param latency_ms nil where it says nothing of how fast the server is
--- @param cost       of the request; nil where nobody tells
+--- Count the outcome of one try at a server; return whether it has the cell.
+-- @param latency_ms nil if it says nothing about the server's speed
+-- @param cost       of the request; nil if there is none
 function _M:count(cell, address, verdict, latency_ms, cost)
     local counts, row = self.counts, row_of(self, cell, address)
     if not row then
@@ -231,9 +229,9 @@ function _M:count(cell, address, verdict, latency_ms, cost)
 end
 
 
---- Count what became of one try at a peer, in the peer stats too.
--- @param in_flight what was in flight there when it came, nil where nobody looked
--- @param cost of the request; nil where nobody tells
+--- Count the outcome of one try at a peer, in the peer stats too.
+-- @param in_flight requests in flight there when it came; nil if not read
+-- @param cost      of the request; nil if there is none
 function _M:tried(peer, verdict, latency_ms, now, in_flight, cost)
     local counted = self:count(peer.cell, peer.address, verdict, latency_ms, cost)
     if counted and verdict ~= "aborted" then
@@ -270,8 +268,8 @@ function _M:abandon(key)
 end
 
 
---- Close the requests that have ended, of those that began before `started`; a witness goes some time after its
--- request, with the garbage. Tells whether others with a witness are open.
+--- Close the requests that have ended, among those that began before `started`. A witness disappears some time after
+-- its request, with the garbage. Return whether others with a witness are open.
 function _M:close_ended(started)
     local others = false
     for key, entry in pairs(self.open) do
@@ -287,7 +285,7 @@ function _M:close_ended(started)
 end
 
 
---- How many requests of each upstream had to be closed so since the last call.
+--- Return how many requests of each upstream had to be closed in this way since the last call.
 function _M:take_unlogged()
     local unlogged = self.unlogged
     if next(unlogged) then
@@ -308,10 +306,9 @@ local function unlist(self, i)
 end
 
 
---- Call sink(address, picks, completed, failed, latency_ms, untimed, cost) for what was
--- counted since the last call (the completed less the untimed have taken latency_ms
--- together, and the completed have cost that), and return address -> requests in flight. Servers that
--- come while it breathes are left for the next call. Only one may run at a time.
+--- Call sink(address, picks, completed, failed, latency_ms, untimed, cost) for the counts since the last call:
+-- latency_ms is the sum over the completed requests that were timed, cost over all completed. Return address ->
+-- requests in flight. Servers listed while it breathes wait for the next call. Only one call may run at a time.
 function _M:take_all(sink, breathe)
     local in_flight, counts = {}, self.counts
     breathe = breathe or no_pause
@@ -335,7 +332,7 @@ function _M:take_all(sink, breathe)
                 unlist(self, i)
             end
         end
-        if i % ROWS == 0 then
+        if i % ADDRESSES_PER_BREATH == 0 then
             breathe()
         end
     end

@@ -1,37 +1,39 @@
---- What other load balancers have in flight: how old the figures are, and what they are still worth to a pick.
+--- Requests in flight from other load balancers: how old the figures are, and what they are still worth to a pick.
 --
--- The figures themselves are a column of the peer stats (core/peer_stats), beside what this nginx has in flight, so
--- that a pick reads one number more. Here, in memory that the workers share, is the rest: one worker writes it
+-- The figures themselves are a column of the peer stats (core/peer_stats), beside this nginx's own requests, so a pick
+-- reads one number more. Here is the rest, in memory shared by the workers: one worker writes it
 -- (core/in_flight_exchange), every pick reads two numbers.
 --
---   age     how long ago it was true, on the mean: the way there and the wait for the next exchange; or how long
---           ago the last exchange was, once that is more
---   T       how long a request of this upstream takes
+--   age     the mean age of the figures: the way there and the wait for the next exchange; or the time since the last
+--           exchange, once that is longer
+--   T       the latency of this upstream's requests
 --
---   T / (2 age), whole, and MOST_MORE at the most: so many further candidates may a pick look at. Until the figures
---   tell, all load balancers run to the same few idle servers, the more so the more they look at.
+--   A pick may look at T / (2 age) further candidates, rounded down, and at most MAX_FURTHER. Until the next exchange,
+--   all load balancers run to the same few idle servers, the more so the more candidates they look at.
 --
--- Where the age is above T, or T is not known, they are worth nothing: the picker goes by what this nginx has in
--- flight, as if it were alone.
+-- If the age is above T, or T is not known, the figures are worth nothing: the picker then goes by this nginx's own
+-- requests in flight, as if it were alone.
 --
 -- docs/decisions/0025-others-in-flight.md has the measurements. Pure: memory and time are passed in.
 
 local ffi = require "ffi"
 
-local MOST_MORE = 4
+-- Further candidates of a pick, at most.
+local MAX_FURTHER = 4
 
--- Clocks of one machine's workers are read at different turns of their loops; more is a clock that was set back.
-local AHEAD_S = 0.1
+-- The workers of one machine read the clock at different times: a stamp may be this far ahead. More means a clock set
+-- back.
+local CLOCK_SKEW_S = 0.1
 
--- No server has so many, and a forged counter has no more. An exact number in 32 bits.
-local MOST = 100000
+-- Above every real number of requests, forged counters included; exact in 32 bits.
+local MAX_IN_FLIGHT = 100000
 
--- A cache line; what each cell's counter was told lies behind it, 32 bits each.
+-- A cache line. Behind it is what this nginx sent to each cell's counter, 32 bits each.
 local LINE = ffi.typeof [[struct {
-    double as_of, age_s; /* when the figures were read, 0: never; how old they are when they are used, on the mean */
-    double epoch;        /* that the counters were told in; 0 before the first */
-    double is_in;        /* 1 where this nginx is counted among those that are in the epoch */
-    /* For pages: how many there are, 0: not known; seconds between two exchanges; their share of a core. */
+    double as_of, age_s; /* when the figures were read, 0: never; their mean age in use */
+    double epoch;        /* of the counters; 0 before the first */
+    double is_in;        /* 1 if this nginx is counted as a member of the epoch */
+    /* For pages: the load balancers, 0: not known; seconds between two exchanges; their share of a core. */
     double balancers, round_s, cpu_share, unused;
 }]]
 local LINE_POINTER = ffi.typeof("$ *", LINE)
@@ -40,7 +42,7 @@ local _M = {}
 local mt = { __index = _M }
 
 
---- How much memory they need.
+--- Return the bytes of memory for them.
 function _M.bytes(cells)
     return ffi.sizeof(LINE) + cells * 4
 end
@@ -54,62 +56,62 @@ function _M.new(memory, cells)
     return setmetatable({
         memory = memory, -- so that it is not collected
         cells = cells, live = false, shared = shared,
-        told = ffi.cast("int32_t *", shared + 1), -- cell -> what its counter was told that this nginx has in flight
+        sent = ffi.cast("int32_t *", shared + 1), -- cell -> this nginx's part of its counter
     }, mt)
 end
 
 
---- How many further candidates a pick may look at by figures of that age; nil when they are worth nothing.
--- @param latency_ms of a request, 0 when it is not known
+--- Return how many further candidates a pick may look at with figures of this age; nil if they are worth nothing.
+-- @param latency_ms of a request, 0 if it is not known
 function _M.worth(age_s, latency_ms)
     local age_ms = age_s * 1000
     if latency_ms <= 0 or age_ms > latency_ms then
         return nil
     end
-    return math.min(MOST_MORE, math.floor(latency_ms / age_ms / 2))
+    return math.min(MAX_FURTHER, math.floor(latency_ms / age_ms / 2))
 end
 
 
---- The same of the figures at hand.
+--- Return the same for the current figures.
 function _M:more(now, latency_ms)
     local shared = self.shared
     local since = now - shared.as_of
-    if since < -AHEAD_S then
+    if since < -CLOCK_SKEW_S then
         return nil
     end
     return _M.worth(math.max(since, shared.age_s), latency_ms)
 end
 
 
---- How old the figures are, in seconds; nil while there are none.
+--- Return the age of the figures in seconds; nil if there are none.
 function _M:age_s(now)
     local shared = self.shared
     return shared.as_of > 0 and math.max(now - shared.as_of, shared.age_s) or nil
 end
 
 
---- Note whether there are figures of the last second: picks ask for their worth while it is so. Call it now and then.
+--- Note whether there are figures of the last second: picks use them while there are. Call it now and then.
 function _M:look(now)
     local age_s = self:age_s(now)
     self.live = age_s ~= nil and age_s < 1
 end
 
 
---- Say that the figures were read at a moment, and are `age_s` old on the mean when they are used.
+--- Note that figures were read at a moment, with their mean age in use.
 function _M:read(as_of, age_s)
     self.shared.as_of, self.shared.age_s = as_of, age_s
 end
 
 
---- Say that the figures are worth nothing.
+--- Note that the figures are worth nothing.
 function _M:forget()
     self.shared.as_of = 0
 end
 
 
---- Return what the others have in flight of the sum over all: within 0..MOST, whatever the counter says.
+--- Return the others' part of a counter's sum, within 0..MAX_IN_FLIGHT for any sum.
 function _M:of_sum(cell, sum)
-    return math.max(0, math.min(MOST, sum - self.told[cell]))
+    return math.max(0, math.min(MAX_IN_FLIGHT, sum - self.sent[cell]))
 end
 
 

@@ -102,7 +102,7 @@ end
 
 --- Judge the window of a peer that is not out: return what shows that it is bad, or nil.
 local function judge_window(row, figure, pool, settings, now)
-    local window, told = widen(row.window, figure, pool), figure.told
+    local window, told = widen(row.window, figure, pool), figure.others
     local share, tries = share_of(window.completed, window.failed)
     local needed = row.probation and PROBATION or settings.requests
     row.window = window

@@ -1,6 +1,6 @@
---- The problem document (RFC 9457) of a request that got no answer. Pure.
+--- The problem document (RFC 9457) of a request without an answer. Pure.
 --
--- Servers are named by id: clients are not to see addresses.
+-- It names servers by id, because clients must not see addresses.
 
 local json = require "steelyard.core.json"
 local try_outcomes = require "steelyard.core.try_outcomes"
@@ -26,13 +26,13 @@ function _M.encode(status, detail, extra)
 end
 
 
---- Describe why a request failed: which upstream, which servers, what each did.
--- @param entry    of the open requests; nil when none of our upstreams was involved
+--- Describe why a request failed: its upstream, its servers, the outcome at each.
+-- @param entry    of the open requests; nil if none of our upstreams was involved
 -- @param outcomes of its tries
 -- @param asked    whether any server was asked
 -- @return the detail in words, and further members of the document
 function _M.of_request(entry, outcomes, asked)
-    if not entry or not entry.upstream then -- one that only shard() has opened was not proxied
+    if not entry or not entry.upstream then -- opened by shard() alone: it was not proxied
         return asked and "the server gave no valid answer" or "no server was asked: nginx itself answers this", nil
     end
     local reasons, rows = {}, {}

@@ -1,9 +1,8 @@
 --- Retries: how many tries a request is given, and which of them may be used.
 --
--- With one server there is none beyond the first. But where nginx does not give a
--- try back when a connection from the pool turns out closed (io/platform), there is
--- a spare one, for that alone. Whether a request's second try is a spare one was
--- decided at its first: servers may come and go meanwhile. Pure.
+-- With one server there is none beyond the first. But some nginx do not give a try back when a pooled connection turns
+-- out closed (io/platform). For that alone they get a spare one. Whether a request's second try is a spare one is
+-- decided at its first, because servers may come and go meanwhile. Pure.
 
 local validate = require "steelyard.core.validate"
 
@@ -30,8 +29,8 @@ local DECIDED_BY_NGINX = set_of("POST LOCK PATCH")
 local _M = {}
 
 
---- How many tries a request is given beyond the first, and whether that is a spare one.
--- @param more_tries how many the servers that there are allow
+--- Return how many tries a request is given beyond the first, and whether that is a spare one.
+-- @param more_tries as the number of servers allows
 -- @param retries    the option
 -- @param with_spare whether this nginx needs a spare one
 function _M.given(more_tries, retries, with_spare)
@@ -42,9 +41,9 @@ function _M.given(more_tries, retries, with_spare)
 end
 
 
---- The status to answer with when the spare try may not be used: the server timed out, could not be
--- reached, or did answer. Nil when it may.
--- @param last how the try before ended (core/try_outcomes)
+--- Return the status to answer with if the spare try may not be used: the server timed out, was unreachable, or did
+-- answer. Nil if it may be used.
+-- @param last how the previous try ended (core/try_outcomes)
 function _M.refusal(last)
     return (last.status ~= 502 or not last.connected or last.answered) and (last.status or 502) or nil
 end

@@ -1,24 +1,25 @@
---- The retry budget of an upstream in one worker: few retries beside the requests, so that an outage is not doubled.
+--- The retry budget of an upstream in one worker: it keeps retries few beside the requests, so that they do not double
+-- an outage.
 --
 --   R = R f + r (1 - f) / x      requests of the last TAU_S or so; x = t / TAU_S, f = e^-x, r of them
 --   T = T f                      came within t, evenly; and retries, each of which adds 1
 --   a retry is made when         T + 1 <= max(floor, share R)
 --
--- So over any time of length l there are at most share (requests + R at its start) + floor (1 + l / TAU_S)
--- retries: a share of the requests, after what ten seconds of them have saved up. One server that fails
--- among several is out of use long before that is gone; an outage uses it up within seconds.
--- Finagle's budget has the same share and reserve, and a window of the same length.
+-- In any time of length l there are at most share (requests + R at its start) + floor (1 + l / TAU_S) retries: a share
+-- of the requests, after the savings of ten seconds. One failing server is out of use long before the savings are
+-- gone; an outage uses them up within seconds. Finagle's budget has the same share and reserve, and a window of the
+-- same length.
 --
--- Each worker has a budget of its own. A request is then one more in a number that no other worker reads;
--- shared, it would be a cache line that all of them write. Shares of the workers' requests add up to that
--- share of all, however unevenly connections are spread over workers. The floor is divided, and what a
--- worker leaves of its part is nobody's. Pure: the time is passed in.
+-- Each worker has a budget of its own. Counting a request then raises a number that no other worker reads; a shared
+-- number would be a cache line that all of them write. The workers' shares of their requests add up to the same share
+-- of all requests, however unevenly connections are spread. The floor is divided among workers, and an unused part of
+-- it is lost. Pure: the time is passed in.
 
 local validate = require "steelyard.core.validate"
 
 local exp, max, min = math.exp, math.max, math.min
 
--- Both are Finagle's, the share Envoy's too.
+-- Finagle's defaults; the share is Envoy's, too.
 local NUMBERS = {
     { "share", validate.NUMBER, 0, 1, 0.2 },
     { "min_per_s", "a number of retries", 0, 1000000, 10 },
@@ -27,12 +28,12 @@ local NUMBERS = {
 -- Finagle's window.
 local TAU_S = 10
 
--- So many a worker at the least, as Envoy's min_retry_concurrency: many workers with little to do would find
--- less than one retry in their part.
-local LEAST = 3
+-- Retries of a worker within TAU_S, at least, as Envoy's min_retry_concurrency: many workers with little to do would
+-- have less than one retry each.
+local MIN_FLOOR = 3
 
 -- Requests between two looks at the clock.
-local LOOK_AFTER = 64
+local REQUESTS_PER_LOOK = 64
 
 local _M = {}
 local mt = { __index = _M }
@@ -49,14 +50,14 @@ function _M.of_option(given, option)
 end
 
 
---- Make a budget that nothing was taken from.
+--- Make an unused budget.
 -- @param settings share: of the requests; min_per_s: retries that all workers together may always make
 -- @param workers  how many workers there are
 -- @param now      function: the time in s
 function _M.new(settings, workers, now)
     local floor = settings.min_per_s * TAU_S
     return setmetatable({
-        share = settings.share, floor = max(floor / workers, min(LEAST, floor)), now = now,
+        share = settings.share, floor = max(floor / workers, min(MIN_FLOOR, floor)), now = now,
         requests = 0, retries = 0, -- R and T at the time `at`
         fresh = 0, at = now(),     -- requests since
         spent = false,             -- whether the last look found no room
@@ -64,7 +65,7 @@ function _M.new(settings, workers, now)
 end
 
 
---- Bring R and T up to now. A clock that was set back is a clock that stood still.
+--- Bring R and T up to now. A clock set back counts as stopped.
 local function look(self)
     local now = self.now()
     local x = max(0, now - self.at) / TAU_S
@@ -80,7 +81,7 @@ end
 function _M:count()
     local fresh = self.fresh + 1
     self.fresh = fresh
-    if fresh >= LOOK_AFTER then
+    if fresh >= REQUESTS_PER_LOOK then
         look(self)
     end
 end
@@ -95,7 +96,7 @@ function _M:is_spent()
 end
 
 
---- Take a retry; false when there is none left.
+--- Take a retry; return false if none is left.
 function _M:take()
     look(self)
     if self.spent then

@@ -1,12 +1,11 @@
 --- The outcome of each try of a request, from nginx's own variables.
 --
--- $upstream_addr, $upstream_status, $upstream_connect_time, $upstream_header_time
--- and $upstream_bytes_sent list the tries of a request: ", " between servers of one
--- pass, " : " after an internal redirect. Other upstreams of the same request
--- stand in the same lists. Pure.
+-- $upstream_addr, $upstream_status, $upstream_connect_time, $upstream_header_time and $upstream_bytes_sent list the
+-- tries of a request: ", " between servers of one pass, " : " after an internal redirect. Tries at other upstreams of
+-- the same request are in the same lists. Pure.
 
--- gRPC's codes that blame the request, the client or nobody: those that Envoy's outlier detection takes for HTTP's
--- below 500 (Grpc::Utility::grpcToHttpStatus). The others, and what is no code, are failures of the server: UNKNOWN,
+-- gRPC's codes for which the server is not to blame: Envoy's outlier detection maps them to HTTP statuses below 500
+-- (Grpc::Utility::grpcToHttpStatus). The others, and unknown codes, are failures of the server: UNKNOWN,
 -- DEADLINE_EXCEEDED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, DATA_LOSS.
 local NOT_THE_SERVERS_FAULT = {
     [0] = true,  -- OK
@@ -22,7 +21,7 @@ local NOT_THE_SERVERS_FAULT = {
     [16] = true, -- UNAUTHENTICATED
 }
 
--- Times to a header that are met most, in ms: to read one as a number costs 0.15 us.
+-- The most frequent times to a header, in ms: converting a text to a number costs 0.15 us.
 local MS = {}
 for ms = 0, 99 do
     MS[string.format("%.3f", ms / 1000)] = ms
@@ -31,7 +30,7 @@ end
 local _M = {}
 
 
---- Split one of the lists. A try that found no server has an empty address, or that of the try before it.
+--- Split one of the lists. A try without a server has an empty address, or that of the previous try.
 function _M.split(list)
     local items = {}
     for item in string.gmatch(list and list .. ", " or "", "(.-) ?[,:] ") do
@@ -57,12 +56,11 @@ function _M.grpc_verdict(status)
 end
 
 
---- How long a server took to answer, in ms; nil when that says nothing of how fast it is.
+--- Return the latency of a server's answer in ms; nil if it says nothing about its speed.
 --
--- It is the time to the response's header: what follows lasts as long as what was
--- asked for (a stream, a download by a slow reader). An upgrade (101, a WebSocket)
--- is a handshake and no work.
--- @param header_s as in $upstream_header_time, "-" where no header came
+-- It is the time to the response's header: the body lasts as long as the request asked for (a stream, a download by a
+-- slow reader). An upgrade (101, a WebSocket) is a handshake and no work.
+-- @param header_s as in $upstream_header_time, "-" without a header
 function _M.latency_ms(status, header_s)
     if status == 101 then
         return nil
@@ -90,7 +88,7 @@ function _M.outcomes(tries, lists)
             status = status, verdict = _M.verdict(status),
             latency_ms = _M.latency_ms(status, header_times[at]),
             connected = tonumber(connect_times[at]) ~= nil,
-            sent = bytes_sent[at] ~= "0", -- a part of the request, at least
+            sent = bytes_sent[at] ~= "0", -- at least a part of the request
             -- nginx's own 502 and 504 came from no server.
             answered = tonumber(header_times[at]) ~= nil,
         }

@@ -1,15 +1,15 @@
---- The choice of a peer where the picker's own will not do: for a retry, and where that one is full. Pure.
+--- The choice of a peer for a retry, or in place of a full one. Pure.
 --
--- Over the peers of an upstream (core/upstream.lua) that have room and are not in tries[from..tries.n].
+-- It is among the peers of an upstream (core/upstream.lua) with room and not in tries[from..tries.n].
 
 local candidates = require "steelyard.core.pickers.candidates"
 local peer_cells = require "steelyard.core.peer_cells"
 
--- Points of a hash ring, a key's own and those behind it, that are looked at for a peer that may have its request.
-local MORE_POINTS = 100
+-- Points of a hash ring to look at, from the key's own on, before all peers are looked at.
+local MAX_POINTS_LOOKED_AT = 100
 
--- More than anybody has in flight.
-local FAILING = 2 ^ 40
+-- Added to the load of a failing peer: above every number of requests in flight.
+local FAILING_PENALTY = 2 ^ 40
 
 local _M = {}
 
@@ -30,17 +30,17 @@ local function may_have(upstream, peer, tries, from)
 end
 
 
---- What a peer has in flight for its weight; one that fails comes behind all others.
+--- Return a peer's requests in flight per weight. A failing peer comes behind all others.
 local function load_of(upstream, peer, now)
     local stats = upstream.context.stats
     local in_flight = peer.cell == peer_cells.NONE and 0 or stats:in_flight(peer.cell)
-    return in_flight / peer.weight + (candidates.failing(stats, peer, now) and FAILING or 0)
+    return in_flight / peer.weight + (candidates.failing(stats, peer, now) and FAILING_PENALTY or 0)
 end
 
 
---- Draw by weight among the least busy of those that have room and are not in tries[from..tries.n]; nil when none is
--- left. O(peers), for retries and where peers are full only. The picker is not asked: a retry that took a good
--- server's turn would have the next request begin at the bad one.
+--- Draw by weight among the least busy peers with room and not in tries[from..tries.n]; nil if none is left. O(peers),
+-- for retries and full peers only. The picker is not asked: a retry would take a good server's turn, and the next
+-- request would begin at the bad one.
 local function draw(upstream, peers, tries, from)
     local now, least, total, drawn = upstream.context.now(), math.huge, 0, nil
     for i = 1, #peers do
@@ -62,7 +62,7 @@ local function draw(upstream, peers, tries, from)
 end
 
 
---- How many peers are not in tries[from..tries.n].
+--- Return how many peers are not in tries[from..tries.n].
 function _M.count(upstream, tries, from)
     local n = 0
     for list = 1, 2 do
@@ -75,13 +75,13 @@ function _M.count(upstream, tries, from)
 end
 
 
---- Choose the next on a hash ring that has room and is not in tries[from..tries.n], so that a key's second choice is
--- as steady as its first; nil when there is none near.
+--- Choose the next peer on a hash ring with room and not in tries[from..tries.n], or nil if there is none near. So a
+-- key's second choice is as steady as its first.
 local function next_on_ring(upstream, tries, from, key)
     local picker = upstream.picker
     local peer, place = picker:pick(key)
     local looks = 0
-    while place and looks < MORE_POINTS do
+    while place and looks < MAX_POINTS_LOOKED_AT do
         if may_have(upstream, peer, tries, from) then
             return peer
         end
@@ -90,7 +90,7 @@ local function next_on_ring(upstream, tries, from, key)
 end
 
 
---- Choose one that has room and is not in tries[from..tries.n]; nil when there is none.
+--- Choose a peer with room and not in tries[from..tries.n], or nil.
 function _M.choose(upstream, tries, from, key)
     return upstream.hash_variable and next_on_ring(upstream, tries, from, key)
         or draw(upstream, upstream.eligible, tries, from) or draw(upstream, upstream.reserve, tries, from)

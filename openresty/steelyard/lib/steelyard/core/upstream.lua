@@ -1,17 +1,17 @@
 --- One upstream in one worker: its table, its picker, and the choice of a peer.
 --
--- Eligible are `up` peers; `backup` peers when no other is left; `drain` and `down`
--- never. Health takes peers out of both; when it has taken out all of them, or more than
--- `panic_threshold` lets it, it is more likely wrong than right, and all are used (fail open). Who comes back
--- may start slowly. Peers carry id, address, weight, state and are in id order.
+-- Peers with the state `up` are eligible. `backup` peers are eligible if no other is left; `drain` and `down` never
+-- are. Health takes peers out of both groups. If it takes out all of them, or more than `panic_threshold` allows,
+-- health is more likely wrong than right, and all are used (fail open). A peer that returns may start slowly. Peers
+-- carry id, address, weight and state, and are in id order.
 --
--- With `max_conns` a peer with as much in flight is passed over, whatever the picker; then
--- backups are used, too. Workers look before they raise what they share: where all of them
--- choose one peer in the same microsecond, it has up to a request a worker more. A table's `max_conns` is over
--- all load balancers that tell what they have in flight; so is a peer's own, which takes the place of both.
+-- With `max_conns`, every picker's choice is passed over while it has that number of requests in flight; then backups
+-- are used, too. Workers look before they raise the shared count: if all of them choose one peer in the same
+-- microsecond, it gets up to one more request per worker. A table's `max_conns` counts the requests of all load
+-- balancers in the exchange. A peer's own `max_conns` replaces both limits.
 --
--- Pure: tables, health and randomness come in, peers go out. Who fetches, when,
--- and what becomes of the peer is not known here.
+-- Pure: tables, health and randomness come in, peers go out. Fetching, timing and the fate of a peer are handled
+-- elsewhere.
 
 local ladder = require "steelyard.core.ladder"
 local no_pause = require("resty.vnswrr").no_pause
@@ -26,30 +26,29 @@ local subset = require "steelyard.core.subset"
 local untried_peers = require "steelyard.core.untried_peers"
 local zones = require "steelyard.core.zones"
 
--- nginx gives a try back when a connection from its pool turns out closed. It
--- may then ask again though every peer was tried; beyond the tries that a
--- request may have, this bounds how often.
+-- nginx gives a try back when a pooled connection turns out closed. It may then ask again although every peer was
+-- tried. This bounds how often, beyond the tries of a request.
 local SPARE_PICKS = 3
 
--- How often a picker whose peer is at max_conns is asked again, before all peers are looked at.
-local MORE_PICKS = 4
+-- How often a picker is asked again after it chose a full peer, before all peers are looked at.
+local PICKS_FOR_ROOM = 4
 
--- A peer whose share of the weights grows by this has been found able again: see forget_slowness.
-local ABLE_AGAIN = 2
+-- Growth of a peer's share of the weights by which it counts as recovered: see forget_slowness.
+local RECOVERED_RATIO = 2
 
--- Rows between two calls of breathe.
-local ROWS = 100
+-- Rows between two calls of breathe().
+local ROWS_PER_BREATH = 100
 
-local NOBODY, NOBODY_TRIED = {}, { n = 0 }
+local NONE_UNHEALTHY, NO_TRIES = {}, { n = 0 }
 
 local _M = {}
 local mt = { __index = _M }
 
 
---- Return the peers to pick from, the reserve for retries when all of those failed,
--- and whether health had to be ignored (fail open).
--- @param unhealthy id -> anything, for peers that are out
--- @param threshold which share of the `up` peers must be healthy, or all of them are used
+--- Return the peers to pick from, the reserve for retries after all of those failed, and whether health is ignored
+-- (fail open).
+-- @param unhealthy id -> anything, for peers taken out
+-- @param threshold share of the `up` peers below which health is ignored
 local function eligible_of(peers, unhealthy, threshold)
     local up, backup, sick_up, sick_backup = {}, {}, {}, {}
     for i = 1, #peers do
@@ -78,10 +77,10 @@ local function eligible_of(peers, unhealthy, threshold)
 end
 
 
---- Make an upstream that knows no peer yet.
+--- Make an upstream without a table.
 -- @param settings its options (core/upstream_options)
--- @param context  what pickers are made with: random, stats, now; for sticky sessions the digest; workers, how many
---                 there are; and lb, the load balancer's name
+-- @param context  what pickers are made with: random, stats, now; the digest for sticky sessions; the number of
+--        workers; and lb, the load balancer's name
 function _M.new(name, settings, context)
     local budget = settings.retry_budget
     local stats, notes = settings.cost and context.stats:by_cost() or context.stats, nil
@@ -94,24 +93,25 @@ function _M.new(name, settings, context)
     end
     return setmetatable({
         name = name, settings = settings, context = context,
-        rung = "none", drift = 0, unhealthy = NOBODY, fail_open = false,
+        rung = "none", drift = 0, unhealthy = NONE_UNHEALTHY, fail_open = false,
         table = nil, eligible = {}, reserve = {}, picker = nil, picker_name = nil, picker_error = nil,
-        check = settings.check, -- the one in force
+        check = settings.check, -- in force
         subset = settings.subset_size and subset.new(settings.subset_size, context.lb), -- nil: all servers are used
         limited = settings.max_conns ~= nil, -- whether peers may be full
-        max_conns_of_all = nil, has_own_limits = false, -- the table's limit; whether any of its peers has one
-        limited_of_all = false, -- either
-        slow_start = slow_start.new(settings.slow_start_s or 0), starting = nil, -- who has a part of its weight
-        half_open = NOBODY, next_half_open = 1, -- peers that one request at a time may find out about
-        more_tries = 0,      -- how many tries beyond the first a request may have
-        hash_variable = nil, -- nginx's variable, or a function: what the picker hashes, if it does
+        max_conns_of_all = nil, has_own_limits = false, -- the table's limit; whether a peer has its own
+        limited_of_all = false, -- whether the table or a peer in it has a limit
+        slow_start = slow_start.new(settings.slow_start_s or 0), starting = nil, -- peers with a part of their weight
+        half_open = NONE_UNHEALTHY, next_half_open = 1, -- peers that one request at a time may probe
+        more_tries = 0,      -- tries of a request beyond its first
+        hash_variable = nil, -- nginx variable, or function, for a hash picker's key
         sticky = settings.sticky and sticky.new(settings.sticky, context.digest), -- nil: no sessions
-        says_load = false, says_in_flight = false, looked_at = 0, -- whether servers do in answers; the last look
-        notes = notes,       -- what its picker looked at; nil where nobody wants to know
-        waiting = nil,       -- the requests that wait for a server (phase/limit)
-        by_address = {}, by_address_at = -1, -- eligible peers, as of that many changes: see with_room_at
-        changes = 0,         -- raised with each change of who is picked among, and how
-        -- What requests cost, and weigh where that is told before they are served; nil: all the same.
+        -- Whether servers report these in their answers, and when that was last looked at.
+        reports_load = false, reports_in_flight = false, looked_at = 0,
+        notes = notes,       -- the peers that its picker looked at; nil without the option `explain`
+        waiting = nil,       -- the queue of requests (phase/limit)
+        by_address = {}, by_address_at = -1, -- eligible peers, and their `changes`: see with_room_at
+        changes = 0,         -- raised with each change of peers or picker
+        -- The costs of requests; nil if all weigh the same.
         costs = (settings.cost or settings.cost_at_end) and request_cost.new(),
         retry_budget = budget and retry_budget.new(budget, context.workers, context.now), -- nil: none
     }, mt)
@@ -128,14 +128,13 @@ local function choose_picker(self, asked)
 end
 
 
---- The check that is in force with a table: its own, or nginx.conf's.
+--- Return the check for a table: its own, or nginx.conf's.
 function _M:check_with(weight_table)
     return weight_table.check or self.settings.check
 end
 
 
---- Put a table in force, with its check and hash key; where it has none,
--- nginx.conf's apply.
+--- Put a table in force, with its check and hash key. If it has none, nginx.conf's apply.
 local function put_in_force(self, weight_table)
     local key = weight_table.hash_variable or self.settings.hash_variable
     if not self.picker.wants_key then
@@ -170,9 +169,9 @@ local function total_of(peers)
 end
 
 
---- Forget how slow a peer was whose share of the weights has doubled: its agent knows before any request
--- that it is whole again. Its latency was learnt while it was not, and a picker that goes by it would send
--- it nothing that could show the contrary until that has faded. If it is slow after all, two requests tell.
+--- Forget the latency of each peer whose share of the weights has doubled: its agent has seen its recovery before any
+-- request has. Its latency was learned while it was slow. A picker that goes by latency would send it nothing, so
+-- nothing could correct the figure until it fades. If the peer is slow after all, two requests show it.
 local function forget_slowness(stats, before, peers, breathe)
     local share_before, total, total_before = {}, total_of(peers), total_of(before)
     for i = 1, #before do
@@ -180,20 +179,19 @@ local function forget_slowness(stats, before, peers, breathe)
     end
     for i = 1, #peers do
         local share = share_before[peers[i].address]
-        if share and peers[i].weight / total >= ABLE_AGAIN * share then
+        if share and peers[i].weight / total >= RECOVERED_RATIO * share then
             stats:forget_latency(peers[i].cell)
         end
-        breathe(i, ROWS)
+        breathe(i, ROWS_PER_BREATH)
     end
 end
 
 
---- Take a table (or the bootstrap list as one) at a rung of the ladder. What
--- changes no peer restarts no ring. Returns whether anything changed. May call
--- breathe(): requests meanwhile get the peers of the table before.
--- @param unhealthy id -> why, for peers that health has taken out
+--- Take a table (or the bootstrap list as one) at a rung of the ladder. A table without changed peers restarts no ring.
+-- May call breathe(); requests meanwhile get the peers of the previous table. Return whether anything changed.
+-- @param unhealthy id -> reason, for peers that health has taken out
 function _M:take(weight_table, rung, drift, unhealthy, breathe)
-    unhealthy, breathe = unhealthy or NOBODY, breathe or no_pause
+    unhealthy, breathe = unhealthy or NONE_UNHEALTHY, breathe or no_pause
     self.rung = rung
     local asked = self.settings.picker or weight_table.picker
     local starting = self.slow_start:update(self.unhealthy, unhealthy, self.context.now())
@@ -208,7 +206,7 @@ function _M:take(weight_table, rung, drift, unhealthy, breathe)
     end
     local picker, name, err = choose_picker(self, asked)
     local peers = slow_start.held(ladder.drifted(weight_table.peers, drift, breathe), starting, breathe)
-    if not picker.wants_key then -- a key stays where it is, whatever zone that is
+    if not picker.wants_key then -- a key stays at its server in any zone
         peers = zones.weighed(peers, weight_table.zones, self.context.zone, breathe)
     end
     local eligible, reserve, fail_open = eligible_of(peers, unhealthy, self.settings.panic_threshold or 0)
@@ -227,7 +225,7 @@ function _M:take(weight_table, rung, drift, unhealthy, breathe)
 end
 
 
---- Whether a peer has less in flight than max_conns. Of one without a cell nobody knows.
+--- Whether a peer has less in flight than max_conns. A peer without a cell is not counted, and always has room.
 function _M:has_room(peer)
     if not self.limited or peer.cell == peer_cells.NONE then
         return true
@@ -242,10 +240,10 @@ function _M:has_room(peer)
 end
 
 
---- Take the health of the peers: who is half-open (unhealthy[id].half_open), and may be found out about.
+--- Note which peers are half-open (unhealthy[id].half_open), so that a request may probe them.
 function _M:watch_half_open(peers, unhealthy)
     if next(unhealthy) == nil then
-        self.half_open = NOBODY
+        self.half_open = NONE_UNHEALTHY
         return
     end
     local half_open
@@ -257,12 +255,11 @@ function _M:watch_half_open(peers, unhealthy)
             half_open[#half_open + 1] = peer
         end
     end
-    self.half_open = half_open or NOBODY
+    self.half_open = half_open or NONE_UNHEALTHY
 end
 
 
---- The next peer that a request may find out about; nil when there is none. A backup is left alone while
--- others serve.
+--- Return the next peer to probe with a request, or nil. A backup is left alone while others serve.
 function _M:suspect()
     local half_open = self.half_open
     if #half_open == 0 or self.fail_open then
@@ -284,8 +281,7 @@ function _M:is_half_open(peer)
 end
 
 
---- How many tries a request may have beyond its first, at `peer`: one that is half-open is not among those that
--- others go to.
+--- Return the tries of a request beyond its first, at `peer`. A half-open peer is not among the peers for retries.
 function _M:tries_after(peer)
     if not self.fail_open and self:is_half_open(peer) then
         return math.min(self.settings.retries, #self.eligible + #self.reserve)
@@ -294,7 +290,7 @@ function _M:tries_after(peer)
 end
 
 
---- The eligible peer at an address, if it has room; nil when it has none, or is not eligible.
+--- Return the eligible peer at an address if it has room, else nil.
 function _M:with_room_at(address)
     if self.by_address_at ~= self.changes then
         local by_address = {}
@@ -318,7 +314,7 @@ local function any_has_room(self, peers)
 end
 
 
---- Whether all peers are at max_conns; not when there is none. O(peers) when it is so.
+--- Whether there are peers and all are at max_conns. O(peers) if so.
 function _M:full()
     if not self.limited or #self.eligible == 0 then
         return false
@@ -327,36 +323,35 @@ function _M:full()
 end
 
 
---- Choose a peer that has room, after the picker has named one that has none.
+--- Choose a peer with room, after the picker has chosen a full one.
 local function first_with_room(self, key)
     if not self.hash_variable then -- a hash picker would name the same peer again
-        for _ = 1, MORE_PICKS do
+        for _ = 1, PICKS_FOR_ROOM do
             local peer = self.picker:pick(key)
             if self:has_room(peer) then
                 return peer
             end
         end
     end
-    return untried_peers.choose(self, NOBODY_TRIED, 1, key)
+    return untried_peers.choose(self, NO_TRIES, 1, key)
 end
 
 
---- Say in words why a request goes to `peer`: for its session, to find out about the peer, or who chose it and the
--- peers that were looked at.
+--- Return in words why a request goes to `peer`: its session, a probe, or the picker with the peers it looked at.
 -- @param session the peer of the request's session, or nil
 function _M:why(peer, session, is_retry)
-    local who, looked_at = is_retry and "retry" or self.picker_name, self.notes:take(self.eligible, self.changes)
+    local chooser, looked_at = is_retry and "retry" or self.picker_name, self.notes:take(self.eligible, self.changes)
     if peer == session then
         return "session"
     elseif self:is_half_open(peer) and not self.fail_open then
         return "half-open"
     end
-    return looked_at == "" and who or who .. ": " .. looked_at
+    return looked_at == "" and chooser or chooser .. ": " .. looked_at
 end
 
 
---- Choose the peer of a request's first try; nil when no peer is eligible.
--- @param key what a hash picker hashes
+--- Choose the peer of a request's first try; nil if no peer is eligible.
+-- @param key for a hash picker
 function _M:first(key)
     local picker = self.picker
     local peer = picker and picker:pick(key)
@@ -367,7 +362,7 @@ function _M:first(key)
 end
 
 
---- Choose a peer for a retry: one not in tries[from..tries.n] if there is one.
+--- Choose a peer for a retry, not in tries[from..tries.n] if possible.
 function _M:another(tries, from, key)
     local peer = untried_peers.choose(self, tries, from, key)
     local spare = tries.n - from + 1 < self.settings.retries + 1 + SPARE_PICKS
@@ -378,7 +373,7 @@ function _M:another(tries, from, key)
 end
 
 
---- Say in words why no peer was chosen, after tries[from..tries.n]; and with which status to answer, or nil.
+--- Return in words why no peer was chosen after tries[from..tries.n], and the status to answer with, or nil.
 function _M:why_none(tries, from)
     if not self.table then
         return "no weight table yet and no bootstrap list"
@@ -394,7 +389,7 @@ function _M:why_none(tries, from)
         end
         return "no server is up: " .. table.concat(states, ", ") .. (#peers > 10 and ", ..." or "")
     end
-    -- Not looked at anew: what was full a moment ago another worker may have let go of.
+    -- Not looked at again: another worker may have let go of a peer since.
     local full = self.limited and untried_peers.count(self, tries, from) or 0
     if full > 0 then
         local of_all = self.max_conns_of_all

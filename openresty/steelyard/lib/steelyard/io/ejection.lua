@@ -45,7 +45,7 @@ local function figures_of(peers, totals, before, memory, told, breathe)
         local address = peers[i].address
         if failed > 0 or memory[peers[i].id] then
             figures[#figures + 1] = {
-                id = peers[i].id, address = address, completed = completed, failed = failed, told = told[address],
+                id = peers[i].id, address = address, completed = completed, failed = failed, others = told[address],
             }
         end
         breathe(i, ROWS)

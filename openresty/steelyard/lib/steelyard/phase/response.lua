@@ -147,22 +147,22 @@ end
 -- @param header_at when the header came, where that is known better than by nginx's variables
 local function note_busy(var, entry, peer, live, at, header_at)
     local looks, load, header = math.abs(at - live.looked_at) >= LOOK_S, nil, nil
-    if looks or live.says_load then
+    if looks or live.reports_load then
         load = note_load(var, live, peer.address)
-        live.says_load = live.says_load or load ~= nil
+        live.reports_load = live.reports_load or load ~= nil
     end
-    if looks or live.says_in_flight then
+    if looks or live.reports_in_flight then
         header = var.upstream_http_x_steelyard_in_flight
-        live.says_in_flight = live.says_in_flight or header ~= nil
+        live.reports_in_flight = live.reports_in_flight or header ~= nil
     end
     if looks then
         live.looked_at = at
     end
     local in_flight = tonumber(header) or load and orca.in_flight(load, ngx.decode_base64)
-    local header_s = in_flight and live.picker.tell and tonumber(var.upstream_header_time)
+    local header_s = in_flight and live.picker.note_reported and tonumber(var.upstream_header_time)
     if header_s and peer.cell ~= peer_cells.NONE then
         header_at = header_at or at - math.max(0, tonumber(var.request_time) - header_s)
-        live.picker:tell(peer, in_flight + (entry.held_cell and 0 or 1), header_at)
+        live.picker:note_reported(peer, in_flight + (entry.held_cell and 0 or 1), header_at)
     end
 end
 

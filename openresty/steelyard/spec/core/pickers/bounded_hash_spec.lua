@@ -261,8 +261,8 @@ describe("picker bounded_hash", function()
     it("goes by what there is, and not by how servers say that they differ", function()
         local picker, stats, clock = picker_of(equal(4))
         local first = picker:pick("key")
-        stats:tell(first.cell, 50, clock.now)
-        stats:trust_told(clock.now, 1) -- as another upstream's picker has left it
+        stats:note_reported(first.cell, 50, clock.now)
+        stats:trust_reported(clock.now, 1) -- as another upstream's picker has left it
         assert.equal(50, stats:in_flight(first.cell))
         assert.equal(first, picker:pick("key"))
         assert.equal(0, stats:in_flight(first.cell))

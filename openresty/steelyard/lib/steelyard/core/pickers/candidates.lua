@@ -1,34 +1,30 @@
---- Candidates for a request: the peer whose turn it is, and others drawn by weight.
+--- Candidates for a request: the ring's next peer, and others drawn by weight.
 --
--- What vnswrr2, least_conn and peak_ewma choose between. The ring's next peer
--- comes first, so that a cluster where no candidate is better than another is
--- served in the ring's order; it has had its turn also when it is not taken,
--- or a busy peer would hold up the ring.
+-- vnswrr2, least_conn, peak_ewma and hcl choose among them. The ring's next peer comes first, so a cluster of equal
+-- candidates is served in the ring's order. A peer that is not taken has had its turn all the same: else a busy peer
+-- would hold up the ring.
 --
--- What makes a peer lose a comparison, whatever it has in flight:
+-- A peer loses a comparison, with any number of requests in flight, if it is
 --
---   failing  over half of its tries failed lately. A server that answers 500 in
---            a millisecond has nothing in flight and looks like the best one.
---   slower   its latency is over 5 times the other's, both known, and over 5 ms:
---            nginx counts in whole ones. Speaks only when the loads are equal:
---            the weights know how fast a server is, and 5 times is no longer noise.
---   late     it has nothing in flight, is slower, and would still answer after
---            the other has answered all that it has in flight, and one more. A
---            slow server is idle because nobody waits for it: where requests come
---            in bursts it would get one whenever the fast ones are busy.
+--   failing  More than half of its recent tries failed. A server that answers 500 in a millisecond has nothing in
+--            flight and looks like the best one.
+--   slower   Its latency is over 5 times the other's, both are known, and it is over 5 ms (nginx counts whole
+--            milliseconds). Counts only if the loads are equal: the weights reflect a server's speed, and a factor of
+--            5 is no longer noise.
+--   late     It has nothing in flight, is slower, and would still answer after the other has answered all its requests
+--            in flight and one more. A slow server is idle because nothing waits for it: in bursts, it would get a
+--            request whenever the fast ones are busy.
 --
--- Both figures fade within 10 s without requests, so that a peer that lost
--- because of them is tried again.
+-- Latency and failures fade within 10 s without requests, so the losing peer is tried again.
 --
--- Where other load balancers tell what they have in flight (core/others_in_flight), a pick
--- begins with what that is worth: what is in flight at a peer is then theirs, too, and fewer
--- peers are looked at. Where they do not, and peers say themselves how much they have (tell),
--- a picker may go by that: of one that has answered lately it is known whether it has more than
--- its part, or less; of the others it is taken for their part.
+-- If other load balancers exchange their requests in flight (core/others_in_flight), a pick begins with the value of
+-- those figures. A peer's requests in flight then include theirs, and fewer peers are looked at. Without an exchange,
+-- a picker may go by the peers' own reports (note_reported). A recent report says how far the peer is above or below
+-- the mean share; other peers count as being at the mean.
 --
--- Where peers have a group, their zone, the others are of the first one's: what is idle in another zone would
--- else be better than all that is busy in this one, and the requests not cross as the weights say. A peer whose
--- share a person has pinned is a group of its own: idle as a small one is, it would get ten times that. Pure.
+-- Peers may have a group, their zone. All candidates then come from the group of the first. An idle peer in another
+-- zone would otherwise beat every busy one here, and requests would not cross zones as the weights say. A peer with a
+-- pinned share is a group of its own: being small it is often idle, and would get ten times its share. Pure.
 
 local no_pause = require("resty.vnswrr").no_pause
 local rows = require "resty.vnswrr.rows"
@@ -37,34 +33,36 @@ local weighted_draw = require "steelyard.core.pickers.weighted_draw"
 
 local max, min = math.max, math.min
 
--- Rows between two calls of breathe.
-local ROWS = 100
+-- Rows between two calls of breathe().
+local ROWS_PER_BREATH = 100
 
--- A peer that is drawn against itself wins unseen: of two equal peers one that
--- fails would still get a quarter of the requests. With 4 draws it gets 3 %.
-local DRAWS = 4
+-- Draws for a second candidate. A peer drawn against itself wins unseen: with one draw, a failing peer of two equal
+-- ones would still get a quarter of the requests. With 4 draws it gets 3 %.
+local PAIR_DRAWS = 4
 
--- The least of so many and two is hardly busier than the least of all.
-local MORE = 14
+-- Further candidates of a pick. The least busy of 14 and two is hardly busier than the least busy of all.
+local MAX_FURTHER = 14
 
-local FAILING = 0.5
-local SLOWER, CLOCK_MS = 5, 1
+-- The share of recent failures above which a peer is failing.
+local FAILING_SHARE = 0.5
 
--- How long a request of these peers takes is looked up once in so many picks, and averaged over as many look-ups, of
--- which one counts no more than twice the mean.
-local PICKS, LOOKS = 8, 8
+-- The ratio of latencies from which a peer is slower; and the resolution of nginx's clock.
+local SLOWER_RATIO, CLOCK_MS = 5, 1
 
--- How fast what a peer said fades, in times that a request takes, and seconds at the most; and the memory of the mean
--- of what peers say.
-local SPANS, LONGEST_S, TOLD = 8, 1, 64
+-- Picks between two look-ups of a request's latency, and the look-ups in its running mean. One look-up counts at most
+-- twice the mean.
+local PICKS_PER_LOOK, LATENCY_LOOKS = 8, 8
 
--- No peer has so many.
-local MOST = 100000
+-- Time constant of a peer's report: 8 times a request's latency, at most 1 s. And the reports in the running mean.
+local REPORT_FADES_IN_LATENCIES, REPORT_FADES_IN_MAX_S, REPORTS_IN_MEAN = 8, 1, 64
 
--- A latency that is not known: above any that nginx waits for (11 days).
+-- Above every real number of requests at a peer: a report is capped here.
+local MAX_REPORTED = 100000
+
+-- Stands for an unknown latency: above any that nginx waits for (11 days).
 local UNKNOWN_MS = 1e9
 
-local _M = { SLOWER = SLOWER, CLOCK_MS = CLOCK_MS, UNKNOWN_MS = UNKNOWN_MS }
+local _M = { SLOWER_RATIO = SLOWER_RATIO, CLOCK_MS = CLOCK_MS, UNKNOWN_MS = UNKNOWN_MS }
 local mt = { __index = _M }
 
 
@@ -73,9 +71,9 @@ function _M.new(context)
     return setmetatable({
         turns = vnswrr.new(context), random = context.random, stats = context.stats, now = context.now,
         peers = {}, weights = {}, mean_weight = 1, draw = nil, updates = 0,
-        others = context.others, latency_ms = 0, picks = 0, -- others: nil where nobody tells
-        by_told = false, told_mean = 0, -- of what others have at a peer, for a weight of 1
-        most = MORE, -- further peers that this pick may look at
+        others = context.others, latency_ms = 0, picks = 0, -- others: nil without an exchange
+        by_reports = false, reported_mean = 0, -- mean requests of others at a peer, for a weight of 1
+        most = MAX_FURTHER, -- further peers for this pick
     }, mt)
 end
 
@@ -85,7 +83,7 @@ local function group_of(peer)
 end
 
 
---- The peers of each group, a draw among them and their mean weight; nil where all are of one.
+--- Return the peers of each group, a draw among them and their mean weight; nil if there is one group.
 local function groups_of(peers, random, breathe)
     local is_one = true
     for i = 2, #peers do
@@ -100,7 +98,7 @@ local function groups_of(peers, random, breathe)
         local group = groups[name] or { peers = {}, weights = {} }
         group.peers[#group.peers + 1], group.weights[#group.weights + 1] = peers[i], peers[i].weight
         groups[name] = group
-        if i % ROWS == 0 then
+        if i % ROWS_PER_BREATH == 0 then
             breathe()
         end
     end
@@ -112,7 +110,7 @@ local function groups_of(peers, random, breathe)
 end
 
 
---- As `first`, where peers have groups: the next draws are from its.
+--- As `first`, for peers with groups: the next draws are from its group.
 local function first_of_group(self)
     local first = _M.first(self)
     if first then
@@ -123,8 +121,7 @@ local function first_of_group(self)
 end
 
 
---- Take the peers. Returns whether they were taken: an update that began
--- later, while this one breathed, wins.
+--- Take the peers. Return whether they were taken: an update that began later, while this one breathed, wins.
 function _M:update(peers, breathe)
     breathe = breathe or no_pause
     local update = self.updates + 1
@@ -132,7 +129,7 @@ function _M:update(peers, breathe)
     local weights, drawn, groups = {}, self.draw, groups_of(peers, self.random, breathe)
     for i = 1, #peers do
         weights[i] = peers[i].weight
-        if i % ROWS == 0 then
+        if i % ROWS_PER_BREATH == 0 then
             breathe()
         end
     end
@@ -150,73 +147,72 @@ function _M:update(peers, breathe)
 end
 
 
---- Learn from the peer whose turn it is how long a request takes, now and then.
+--- Now and then, learn from the next peer how long a request takes.
 local function learn_latency(self, first)
     self.picks = self.picks + 1
-    if self.picks % PICKS == 1 then
+    if self.picks % PICKS_PER_LOOK == 1 then
         local latency, mean = self.stats:last_latency(first.cell), self.latency_ms
         if latency > 0 then
-            self.latency_ms = mean == 0 and latency or mean + (min(latency, 2 * mean) - mean) / LOOKS
+            self.latency_ms = mean == 0 and latency or mean + (min(latency, 2 * mean) - mean) / LATENCY_LOOKS
         end
     end
 end
 
 
---- Begin a pick with what the others' figures are worth, or else with what peers say.
+--- Begin a pick: weigh the figures of other load balancers, or else the peers' own reports.
 function _M:weigh_others(first)
     local others, stats, more = self.others, self.stats, nil
     local is_live = others and others.live
-    if is_live or stats.told then
+    if is_live or stats.reported then
         learn_latency(self, first)
     end
     if is_live then
         more = others:more(self.now(), self.latency_ms)
     end
-    self.most = more or MORE
-    if not more and stats.told and self.by_told and self.latency_ms > 0 then
-        stats:trust_told(self.now(), min(LONGEST_S, SPANS * self.latency_ms / 1000))
+    self.most = more or MAX_FURTHER
+    if not more and stats.reported and self.by_reports and self.latency_ms > 0 then
+        stats:trust_reported(self.now(), min(REPORT_FADES_IN_MAX_S, REPORT_FADES_IN_LATENCIES * self.latency_ms / 1000))
     else
         stats:trust_others(more ~= nil)
     end
 end
 
 
---- Take what a peer says that it has in flight, those of this nginx among it, as of a moment. It may say anything: of
--- the mean it moves little.
-function _M:tell(peer, in_flight, at)
-    local others, weight = max(0, min(MOST, in_flight) - self.stats:own(peer.cell)), peer.weight
-    local mean = self.told_mean
-    mean = mean + (min(others, 2 * mean * weight + 1) / weight - mean) / TOLD
-    self.told_mean = mean
-    self.stats:tell(peer.cell, others - mean * weight, at)
+--- Take a peer's report of its requests in flight, those of this nginx included, as of a moment. A report may be false:
+-- one moves the mean only a little.
+function _M:note_reported(peer, in_flight, at)
+    local others, weight = max(0, min(MAX_REPORTED, in_flight) - self.stats:own(peer.cell)), peer.weight
+    local mean = self.reported_mean
+    mean = mean + (min(others, 2 * mean * weight + 1) / weight - mean) / REPORTS_IN_MEAN
+    self.reported_mean = mean
+    self.stats:note_reported(peer.cell, others - mean * weight, at)
 end
 
 
---- The peer whose turn it is; nil when there is none.
+--- Return the next peer on the ring; nil if there is none.
 function _M:first()
     local first = self.turns:pick()
-    if first and (self.others or self.stats.told) then
+    if first and (self.others or self.stats.reported) then
         self:weigh_others(first)
     end
     return first
 end
 
 
---- A peer, each with probability weight/total. There must be one.
+--- Draw a peer, each with probability weight/total. There must be one.
 function _M:another()
     return self.peers[self.draw:next()]
 end
 
 
---- The peer whose turn it is and one drawn, another one if a few draws find
--- one; nil when there is no peer.
+--- Return the next peer on the ring and a drawn one, which differs if a few draws find another; nil without peers.
 function _M:pair()
     local first = self:first()
     if not first then
         return nil
     end
     local second
-    for _ = 1, DRAWS do
+    for _ = 1, PAIR_DRAWS do
         second = self:another()
         if second ~= first then
             break
@@ -226,23 +222,22 @@ function _M:pair()
 end
 
 
---- Whether this pick goes by what other load balancers have in flight, too.
+--- Whether this pick counts the requests of other load balancers, too.
 function _M:by_others()
-    return self.most < MORE
+    return self.most < MAX_FURTHER
 end
 
 
---- How many more peers a picker may look at while the best it has is busy: all of a small
--- cluster, from anywhere on, so that none of several equal ones is always met first; of a
--- large one as many draws.
+--- Return how many further peers a pick may look at while its best one is busy. In a small cluster these are all peers,
+-- from a random one on: equal peers are then met in no fixed order. In a large cluster they are draws.
 function _M:more()
     local n, most = #self.peers, self.most
-    self.from = n <= MORE and self.random(n) or nil
+    self.from = n <= MAX_FURTHER and self.random(n) or nil
     return self.from and min(n, most) or most
 end
 
 
---- The i-th of them. It may be one that was looked at before.
+--- Return the i-th of them. It may have been looked at before.
 function _M:look(i)
     if not self.from then
         return self:another()
@@ -258,26 +253,26 @@ function _M:grow(n)
 end
 
 
---- Whether most of the peer's tries failed lately.
+--- Whether most of the peer's recent tries failed.
 function _M.failing(stats, peer, now)
-    return stats:failing(peer.cell, now) > FAILING
+    return stats:failing(peer.cell, now) > FAILING_SHARE
 end
 
 
---- Whether the peer has nothing in flight, and not because it fails.
+--- Whether the peer has nothing in flight, and is not failing.
 function _M.is_idle(stats, peer, now)
-    return stats:in_flight(peer.cell) == 0 and stats:failing(peer.cell, now) <= FAILING
+    return stats:in_flight(peer.cell) == 0 and stats:failing(peer.cell, now) <= FAILING_SHARE
 end
 
 
 --- Whether the peer's latency is far above the other's.
 function _M.slower(stats, peer, other, now)
     local least = stats:latency(other.cell, now)
-    return least > 0 and stats:latency(peer.cell, now) > SLOWER * max(least, CLOCK_MS)
+    return least > 0 and stats:latency(peer.cell, now) > SLOWER_RATIO * max(least, CLOCK_MS)
 end
 
 
---- Whether the peer, with nothing in flight, is later than the other behind its queue.
+--- Whether the peer, with nothing in flight, would answer later than the other behind its queue.
 function _M.late(stats, peer, other, now)
     return stats:in_flight(peer.cell) == 0
         and _M.slower(stats, peer, other, now)
@@ -286,15 +281,15 @@ function _M.late(stats, peer, other, now)
 end
 
 
---- Make the module of a picker that chooses among candidates.
--- @param picker pick: function(self), the next peer, nil when there is none; self has candidates, stats, now and
---               random. by_told: whether it may go by what peers say. And what the picker says of itself (core/pickers)
+--- Make the module of a picker among candidates.
+-- @param picker pick: function(self) returning the next peer, or nil; self has candidates, stats, now and random.
+--        by_reports: whether it may go by the peers' own reports. And the fields of core/pickers
 function _M.picker(picker)
     local picker_mt = { __index = picker }
 
     function picker.new(context)
         local choice = _M.new(context)
-        choice.by_told = picker.by_told
+        choice.by_reports = picker.by_reports
         return setmetatable({
             candidates = choice,
             stats = context.stats, now = context.now, random = context.random,
@@ -309,8 +304,8 @@ function _M.picker(picker)
         return self.candidates:grow(n)
     end
 
-    function picker:tell(peer, in_flight, at)
-        self.candidates:tell(peer, in_flight, at)
+    function picker:note_reported(peer, in_flight, at)
+        self.candidates:note_reported(peer, in_flight, at)
     end
 
     return picker

@@ -1,57 +1,54 @@
---- Pick by Prequal's hot-cold rule, of three: the ring's next peer and two others; while that is busy, of more.
+--- Pick by Prequal's hot-cold rule among three: the ring's next peer and two others. While the best is busy, among
+-- more.
 --
 --   load     in_flight / (weight / mean weight)
---   hot      load >= the Q_RIF quantile of the loads that this worker drew lately, one a pick
---   pick     of the cold ones the least latency; where all are hot, the least load
+--   hot      load >= the Q_RIF quantile of the loads drawn lately by this worker, one a pick
+--   pick     among cold peers the least latency; if all are hot, the least load
 --
--- Wydrowski et al., "Load is not what you should balance: Introducing Prequal" (NSDI
--- 2024). A peer's latency is what requests met lately that found as much in flight
--- there as it has now (core/latency_by_level).
+-- Wydrowski et al., "Load is not what you should balance: Introducing Prequal" (NSDI 2024). A peer's latency is that
+-- of recent requests with the same number in flight there (core/latency_by_level).
 --
--- Prequal's clients ask the servers, three a query, and keep the answers in a pool.
--- What this nginx has in flight is at hand and never old: so there is no probe and no
--- pool; of what other load balancers sent there it sees the latency alone. Prequal has
--- no weights. Here they are in the draws, and what is in flight counts against them:
--- at rest the control plane's shares hold.
+-- Prequal's clients probe the servers, three per query, and keep the answers in a pool. Here the requests in flight
+-- from this nginx are at hand and never stale, so there is no probe and no pool. Of the requests from other load
+-- balancers it sees the latency alone. Prequal has no weights. Here draws go by weight, and load is relative to it: at
+-- rest the control plane's shares hold.
 --
--- Of two with one latency the lesser load wins, and on a tie of load the ring's peer:
--- so a cluster at rest, where all are hot, is served in the ring's order. Two rules of
--- the other pickers (core/pickers/candidates) come first: a failing peer is only taken
--- when all are; and one that is as idle as the other, or wholly, but over 5 times
--- as slow as the other with its queue, is left so. Prequal has no such rule, and where
--- requests come in bursts a slow server gets those that the hot ones may not have.
+-- Between equal latencies the lesser load wins, and between equal loads the ring's peer. So a cluster at rest, where
+-- all are hot, is served in the ring's order. Two rules of the other pickers (core/pickers/candidates) come first. A
+-- failing peer is taken only if all fail. A peer that is wholly idle, or as idle as the other, stays idle if it is
+-- over 5 times as slow as the other with its queue. Prequal lacks this rule; in bursts a slow server then gets the
+-- requests refused by hot ones.
 --
--- As in peak_ewma a peer without a latency costs nothing while it has nothing in
--- flight, and otherwise loses to every known one; a known one costs at least 1 ms.
--- O(1). Pure.
+-- As in peak_ewma, a peer without a latency costs nothing while it has nothing in flight, and otherwise loses to every
+-- known one. A known one costs at least 1 ms. O(1). Pure.
 
 local ffi = require "ffi"
 local candidates = require "steelyard.core.pickers.candidates"
 
 local failing, max = candidates.failing, math.max
-local SLOWER, CLOCK_MS, UNKNOWN_MS = candidates.SLOWER, candidates.CLOCK_MS, candidates.UNKNOWN_MS
+local SLOWER_RATIO, CLOCK_MS, UNKNOWN_MS = candidates.SLOWER_RATIO, candidates.CLOCK_MS, candidates.UNKNOWN_MS
 
+-- Prequal's quantile of requests in flight.
 local Q_RIF = 0.84
 
--- The draws that the quantile is taken of, and how many picks it is good for: a
--- thirtieth of 2 us for each.
-local DRAWS, PICKS = 64, 32
+-- Drawn loads from which the quantile is taken, and picks between two computations: 2 us, a thirtieth for each pick.
+local LOADS_KEPT, PICKS_PER_QUANTILE = 64, 32
 
--- The quantile is the least of so many of the highest loads.
-local HIGHEST = DRAWS - math.ceil(Q_RIF * DRAWS) + 1
+-- The quantile is the least of this number of highest loads.
+local QUANTILE_RANK = LOADS_KEPT - math.ceil(Q_RIF * LOADS_KEPT) + 1
 
 local COLD, HOT, FAILING = 0, 1, 2
 
 
---- The Q_RIF quantile of the recent loads. `highest` is room to sort in, from the highest on.
+--- Return the Q_RIF quantile of the recent loads. `highest` is room for sorting, highest first.
 local function quantile(loads, highest)
-    for i = 0, HIGHEST - 1 do
+    for i = 0, QUANTILE_RANK - 1 do
         highest[i] = -1
     end
-    for i = 0, DRAWS - 1 do
+    for i = 0, LOADS_KEPT - 1 do
         local load = loads[i]
-        if load > highest[HIGHEST - 1] then
-            local at = HIGHEST - 1
+        if load > highest[QUANTILE_RANK - 1] then
+            local at = QUANTILE_RANK - 1
             while at > 0 and highest[at - 1] < load do
                 highest[at] = highest[at - 1]
                 at = at - 1
@@ -59,7 +56,7 @@ local function quantile(loads, highest)
             highest[at] = load
         end
     end
-    return highest[HIGHEST - 1]
+    return highest[QUANTILE_RANK - 1]
 end
 
 
@@ -79,24 +76,24 @@ local function judge(self, peer, now)
 end
 
 
---- Note the load of a draw, and now and then take the quantile anew.
+--- Note the load of a draw, and now and then compute the quantile again.
 local function note(self, load)
     local drawn = self.drawn
     self.loads[drawn] = load
-    if drawn % PICKS == 0 then
+    if drawn % PICKS_PER_QUANTILE == 0 then
         self.hot_from = quantile(self.loads, self.highest)
     end
-    self.drawn = (drawn + 1) % DRAWS
+    self.drawn = (drawn + 1) % LOADS_KEPT
 end
 
 
---- Whether a candidate of that load and latency is left idle for another.
+--- Whether a candidate with this load and latency is left idle for another.
 local function is_late(load, latency, to_load, to_latency)
-    return to_latency > 0 and latency > SLOWER * to_latency and (load == 0 or load == to_load)
+    return to_latency > 0 and latency > SLOWER_RATIO * to_latency and (load == 0 or load == to_load)
 end
 
 
---- Whether a candidate of that state, load and latency loses to another.
+--- Whether a candidate with this state, load and latency loses to another.
 local function loses(state, load, latency, to_state, to_load, to_latency)
     if state ~= FAILING and to_state ~= FAILING then
         if is_late(load, latency, to_load, to_latency) then
@@ -114,7 +111,7 @@ local function loses(state, load, latency, to_state, to_load, to_latency)
 end
 
 
---- The better of the best so far and another peer, and what was judged of it; and the other's load.
+--- Return the better of the best so far and another peer with its judgement, and the load of the other.
 local function better(self, now, best, state, load, latency, peer)
     local its_state, its_load, its_latency = judge(self, peer, now)
     if loses(state, load, latency, its_state, its_load, its_latency) then
@@ -154,10 +151,10 @@ local hcl = candidates.picker{ pick = pick, by_in_flight = true }
 local new = hcl.new
 
 
---- Make a picker without peers. What it has drawn is nothing in flight: until it knows better, all are hot.
+--- Make a picker without peers. The loads begin at 0: until the first quantile, all peers are hot.
 function hcl.new(context)
     local self = new(context)
-    self.loads, self.highest = ffi.new("double[?]", DRAWS), ffi.new("double[?]", HIGHEST)
+    self.loads, self.highest = ffi.new("double[?]", LOADS_KEPT), ffi.new("double[?]", QUANTILE_RANK)
     self.drawn, self.hot_from = 0, 0
     self.stats:keep_levels()
     return self

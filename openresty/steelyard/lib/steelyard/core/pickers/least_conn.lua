@@ -1,31 +1,28 @@
 --- Pick the least in_flight / weight of all eligible peers.
 --
--- Nothing is below 0: so a peer with nothing in flight is the least, and the
--- ring's next peer or one of a few draws usually is such a one. On ties the
--- ring's peer wins, or else a draw by weight: a cluster at rest is served in
--- the ring's order. Only when none of those is idle all peers are looked at:
--- O(1) while enough peers are idle, O(peers) as in nginx when all are busy. A
--- heap would not do: other workers change what is in flight, too. By figures that other
--- load balancers told, few are looked at instead: all of them would run to the same least one.
+-- A peer with nothing in flight is the least loaded of all. Usually the ring's next peer, or one of a few draws, is
+-- such a peer. On ties the ring's peer wins, or else a draw by weight: a cluster at rest is served in the ring's
+-- order. Only if none of those is idle are all peers looked at: O(1) while enough peers are idle, O(peers) as in nginx
+-- if all are busy. A heap would not help, because other workers change the counts, too. With figures of other load
+-- balancers, only a few are looked at: else all load balancers would run to the same least loaded peer.
 --
--- A failing peer is only taken when all are; on a tie a much slower peer loses
--- to the one it is compared with, and so does an idle one that would yet be late.
--- Pure.
+-- A failing peer is taken only if all fail. On a tie a much slower peer loses, and so does an idle one that would
+-- still be late. Pure.
 
 local candidates = require "steelyard.core.pickers.candidates"
 
 local failing, is_idle = candidates.failing, candidates.is_idle
 local late, slower = candidates.late, candidates.slower
 
--- With a quarter of the peers idle, one pick in 130 looks at all; and where all
--- are busy the draws add little to that. Never more draws than peers.
-local DRAWS = 16
+-- Draws for an idle peer, at most one per peer. With a quarter of the peers idle, one pick in 130 looks at all of
+-- them; if all are busy, the draws add little to that.
+local IDLE_DRAWS = 16
 
 
---- A peer that has nothing in flight, if it takes few draws to find one.
+--- Return a peer with nothing in flight, if a few draws find one.
 local function idle(self, first, now)
     local stats, choice = self.stats, self.candidates
-    local peer, left = first, math.min(DRAWS, #choice.peers)
+    local peer, left = first, math.min(IDLE_DRAWS, #choice.peers)
     while not is_idle(stats, peer, now) do
         if left == 0 then
             return nil
@@ -41,7 +38,7 @@ local function idle(self, first, now)
 end
 
 
---- The least loaded of all, or of a few; nil when `avoid` is set and all of them fail.
+--- Return the least loaded of all, or of a few; nil if `avoid` is set and all of them fail.
 local function least(self, first, now, avoid)
     local stats, choice, random = self.stats, self.candidates, self.random
     local peers, few = choice.peers, choice:by_others()

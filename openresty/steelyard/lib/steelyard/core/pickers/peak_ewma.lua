@@ -2,20 +2,17 @@
 --
 --   cost = peak * (1 + in_flight / (weight / mean weight))
 --
--- Finagle's Peak EWMA: the latency average jumps up to a peak at once and
--- decays with 10 s, so a server that stalls loses its requests after one of
--- them. On a tie the ring's peer wins. O(1).
+-- Finagle's Peak EWMA: the average latency jumps to a peak at once and decays with 10 s. So a server that stalls loses
+-- its requests after one of them. On a tie the ring's peer wins. O(1).
 --
--- Finagle draws its two candidates alike and divides (in_flight + 1) by the
--- weight. Here they are drawn by weight, and dividing the whole sum by it once
--- more would give peers at rest with weights 10 and 1 shares of 120 and 1
--- instead of 10 and 1. So only what is in flight is divided: at rest the cost
--- does not know the weight; under load it evens out in_flight / weight.
+-- Finagle draws both candidates alike and divides (in_flight + 1) by the weight. Here they are drawn by weight.
+-- Dividing the whole sum by the weight, too, would give peers at rest with weights 10 and 1 shares of 120 and 1. So
+-- only the requests in flight are divided. At rest the cost is independent of the weight; under load it evens out
+-- in_flight / weight.
 --
--- A peer without a sample costs nothing while nothing is in flight, so that it
--- gets its first request; until that one answers it loses to every known peer. A
--- known one costs at least 1 ms, because nginx counts in whole ones: between 0
--- and 1 only chance decides. Pure.
+-- A peer without a sample costs nothing while nothing is in flight, so it gets its first request. Until that is
+-- answered, the peer loses to every known one. A known peer costs at least 1 ms, because nginx counts whole
+-- milliseconds: between 0 and 1 only chance decides. Pure.
 
 local candidates = require "steelyard.core.pickers.candidates"
 

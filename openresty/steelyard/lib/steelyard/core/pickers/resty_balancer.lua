@@ -1,15 +1,14 @@
---- The pickers of lua-resty-balancer, where it is installed: roundrobin, swrr. (Its chash is ours: bounded_hash.)
+--- The pickers of lua-resty-balancer, if it is installed: roundrobin, swrr. (Its chash is ours: bounded_hash.)
 --
--- Adapters: that library knows nodes (id -> weight), we hand out peers. What
--- it costs is its own: swrr walks all peers at each pick and up to peers^2 when
--- they change; neither of them builds in slices. It draws its starts from
--- math.random, which must be seeded differently in each worker. Pure.
+-- These are adapters: the library has nodes (id -> weight), and a pick returns a peer. Its costs are its own: swrr
+-- walks all peers at each pick, and up to peers^2 when they change; neither picker builds in slices. The library draws
+-- its starts from math.random, which must have a different seed in each worker. Pure.
 
 local no_pause = require("resty.vnswrr").no_pause
 local rows = require "resty.vnswrr.rows"
 
--- Rows between two calls of breathe.
-local ROWS = 100
+-- Rows between two calls of breathe().
+local ROWS_PER_BREATH = 100
 
 local _M = {}
 local mt = { __index = _M }
@@ -32,7 +31,7 @@ local function adapter(name)
 end
 
 
---- The library's own find takes a table without nodes badly, so it gets none.
+--- The library's find fails on a table without nodes, so it never gets one.
 local function apply(self, nodes)
     if next(nodes) == nil then
         self.balancer = nil
@@ -44,8 +43,8 @@ local function apply(self, nodes)
 end
 
 
---- Take the peers; what changes no weight leaves the balancer as it is. An
--- update that began later, while this one breathed, wins.
+--- Take the peers. The balancer changes only if a weight did. An update that began later, while this one breathed,
+-- wins.
 function _M:update(peers, breathe)
     breathe = breathe or no_pause
     local update = self.updates + 1
@@ -54,7 +53,7 @@ function _M:update(peers, breathe)
     for i = 1, #peers do
         ids[i], weights[i] = peers[i].id, peers[i].weight
         by_id[ids[i]], nodes[ids[i]] = peers[i], weights[i]
-        breathe(i, ROWS)
+        breathe(i, ROWS_PER_BREATH)
     end
     if self.updates == update then
         if not (rows.same(ids, self.ids) and rows.same(weights, self.weights)) then
@@ -65,7 +64,7 @@ function _M:update(peers, breathe)
 end
 
 
---- The next peer; nil when there is none.
+--- Return the next peer; nil if there is none.
 function _M:pick(key)
     return self.balancer and self.by_id[self.balancer:find(key)] or nil
 end

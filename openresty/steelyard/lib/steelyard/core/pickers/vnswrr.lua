@@ -7,8 +7,8 @@ local vnswrr = require "resty.vnswrr"
 
 local no_pause = vnswrr.no_pause
 
--- Rows between two calls of breathe.
-local ROWS = 100
+-- Rows between two calls of breathe().
+local ROWS_PER_BREATH = 100
 
 local _M = {}
 local mt = { __index = _M }
@@ -23,9 +23,8 @@ function _M.new(context)
 end
 
 
---- Take the peers; what changes no weight does not restart the ring, and a
--- changed address is taken up all the same. Returns whether they were taken:
--- an update that began later, while this one breathed, wins.
+--- Take the peers. The ring restarts only if a weight changed; a changed address is used all the same. Return whether
+-- they were taken: an update that began later, while this one breathed, wins.
 function _M:update(peers, breathe)
     breathe = breathe or no_pause
     local update = self.updates + 1
@@ -33,7 +32,7 @@ function _M:update(peers, breathe)
     local places, weights = {}, {}
     for i = 1, #peers do
         places[i], weights[i] = i, peers[i].weight
-        breathe(i, ROWS)
+        breathe(i, ROWS_PER_BREATH)
     end
     if self.updates ~= update then
         return false
@@ -46,7 +45,7 @@ function _M:update(peers, breathe)
 end
 
 
---- The next peer; nil when there is none.
+--- Return the next peer; nil if there is none.
 function _M:pick()
     return self.peers[self.ring:find()]
 end

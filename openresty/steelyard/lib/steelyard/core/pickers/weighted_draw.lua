@@ -1,18 +1,16 @@
 --- Draw a number of 1..n, each with probability weight/total, in O(1).
 --
--- Vose's alias method. n columns of height `total` (the mean of n * w_i): a
--- column holds what is left of one peer below and a part of another above it,
--- so a uniform column and a uniform height in it hit peer i with probability
+-- Vose's alias method uses n columns of height `total`, the mean of n * w_i. A column holds a part of one peer below
+-- and a part of another above it. A uniform column and a uniform height in it hit peer i with probability
 --
 --   n w_i / (n total) = w_i / total
 --
--- In whole numbers, so that it is exact: n * w_i stays below 2^53 for 10,000
--- peers of any weight that a table may have. A random slot of a ring would be
--- one array less, but as long as the ring grows (and always, where it is only
--- a window of its cycle) its slots are not the weights. Pure.
+-- Whole numbers make it exact: n * w_i stays below 2^53 for 10,000 peers with any weights of a table. A random slot of
+-- a ring would save one array. But while the ring grows, its slots do not match the weights; a ring that is only a
+-- window of its cycle never matches. Pure.
 
--- Rows between two calls of breathe.
-local ROWS = 100
+-- Rows between two calls of breathe().
+local ROWS_PER_BREATH = 100
 
 local _M = {}
 local mt = { __index = _M }
@@ -23,12 +21,12 @@ function _M.new(weights, random, breathe)
     local n, total = #weights, 0
     for i = 1, n do
         total = total + weights[i]
-        breathe(i, ROWS)
+        breathe(i, ROWS_PER_BREATH)
     end
     if total == 0 then
         return nil
     end
-    -- keep[i]: so much of column i is peer i's own, the rest is other[i]'s.
+    -- keep[i] of column i belongs to peer i, the rest to other[i].
     local keep, other = {}, {}
     local low, high, lows, highs = {}, {}, 0, 0
     for i = 1, n do
@@ -40,10 +38,10 @@ function _M.new(weights, random, breathe)
             highs = highs + 1
             high[highs] = i
         end
-        breathe(i, ROWS)
+        breathe(i, ROWS_PER_BREATH)
     end
-    -- Each step fills one column for good; whole numbers leave no crumbs, so
-    -- the lows are used up exactly when the highs are level.
+    -- Each step fills one column for good. Whole numbers leave no remainder, so the lows are used up exactly when the
+    -- highs are level.
     for step = 1, n do
         if lows == 0 then
             break
@@ -57,13 +55,13 @@ function _M.new(weights, random, breathe)
             lows = lows + 1
             low[lows] = rich
         end
-        breathe(step, ROWS)
+        breathe(step, ROWS_PER_BREATH)
     end
     return setmetatable({ n = n, total = total, keep = keep, other = other, random = random }, mt)
 end
 
 
---- Draw.
+--- Draw a number.
 function _M:next()
     local column = self.random(self.n)
     if self.random(self.total) <= self.keep[column] then

@@ -23,7 +23,7 @@ local function made(name)
     function self.say(in_flight, times)
         for _ = 1, times or 100 do
             for cell = 1, N do
-                self.picker:tell(self.peers[cell], in_flight(cell), self.now)
+                self.picker:note_reported(self.peers[cell], in_flight(cell), self.now)
             end
         end
     end
@@ -63,7 +63,7 @@ describe("vnswrr2, told by servers what they have in flight,", function()
         group.stats:raise(1)
         group.stats:raise(1)
         group.say(function(cell) return cell == 1 and 5 or 3 end)
-        group.stats:trust_told(T, 0.4)
+        group.stats:trust_reported(T, 0.4)
         assert.near(2, group.stats:in_flight(1), 1e-5) -- of its own; three of others, as everywhere
         assert.near(0, group.stats:in_flight(2), 1e-5)
     end)
@@ -72,9 +72,9 @@ describe("vnswrr2, told by servers what they have in flight,", function()
         local group = made()
         group.say(function(cell) return cell == 1 and 100 or 10 end)
         assert.equal(0, group.shares()[1])
-        group.stats:trust_told(T + 0.4, 0.4)
+        group.stats:trust_reported(T + 0.4, 0.4)
         local faded = group.stats:in_flight(1)
-        assert.near(math.exp(-1), faded / group.stats.told[2], 1e-5)
+        assert.near(math.exp(-1), faded / group.stats.reported[2], 1e-5)
         group.now = T + 1.3 -- three times 8 requests
         local shares = group.shares()
         for cell = 1, N do
@@ -86,7 +86,7 @@ describe("vnswrr2, told by servers what they have in flight,", function()
     it("is moved little by one that says anything", function()
         local group = made()
         group.say(function(cell) return cell == 1 and 1e9 or 1 end)
-        assert.near(1.25, group.picker.candidates.told_mean * 7, 0.1) -- and not 1
+        assert.near(1.25, group.picker.candidates.reported_mean * 7, 0.1) -- and not 1
         local shares = group.shares()
         assert.equal(0, shares[1])
         for cell = 2, N do
@@ -104,7 +104,7 @@ describe("vnswrr2, told by servers what they have in flight,", function()
                 picks[i] = peer.cell
                 group.stats:raise(peer.cell)
                 if tells then
-                    group.picker:tell(peer, group.stats:own(peer.cell), T)
+                    group.picker:note_reported(peer, group.stats:own(peer.cell), T)
                 end
             end
             seen[#seen + 1] = picks
@@ -120,14 +120,14 @@ describe("vnswrr2, told by servers what they have in flight,", function()
             assert.equal(0, group.stats:in_flight(1))
         end
         local group = made()
-        assert.is_false(group.stats:by_cost().told)
+        assert.is_false(group.stats:by_cost().reported)
     end)
 
     it("is not told of a server what another one had said in its cell", function()
         local group = made()
         group.say(function(cell) return cell == 1 and 100 or 1 end)
         group.stats:forget(1)
-        group.stats:trust_told(T, 0.4)
+        group.stats:trust_reported(T, 0.4)
         assert.equal(0, group.stats:in_flight(1))
     end)
 end)
