@@ -77,7 +77,7 @@ def test_the_page_has_a_row_each_and_says_who_is_missing_and_why(tmp_path: Path)
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "| nginx round robin | 2.00 | 9.00 | 9.00 | 100 | 100 | 0.02 | 2 | 1 | 20.0 | 4.00 |" in text
     assert "sglang-router cache_aware was not measured: not installed" in text
-    assert "Asked: a trace. Time passes 20 times as fast," in text
+    assert "Requests: a trace. Time passes 20 times as fast," in text
     assert (tmp_path / "ttft.png").exists()
     assert (tmp_path / "queues.png").exists()
 

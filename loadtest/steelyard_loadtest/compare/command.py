@@ -34,7 +34,7 @@ DATAPLANE = Path("bench-results/dataplane/dataplane.csv")
 LONG = """
 Scenarios: {scenarios}, and `all` for these;
 {more}, which `all` leaves out; or a TOML file of your own (docs/guides/load-lab.md).
-And `inference`, alone: streamed answers of simulated inference engines (docs/guides/inference.md),
+And `inference`, alone: streamed answers of simulated inference engines (docs/research/inference.md),
 at 70 and 90 % load, 27 minutes a repeat; with --quick at 80 %.
 Each trace has its own results, and its own part of a page.
 

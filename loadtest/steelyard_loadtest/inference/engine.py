@@ -13,7 +13,7 @@ model (Llama 2's shapes, as Mooncake's) on a node of eight A100, and the bounds 
   of them on average, at half the bandwidth.
 - CHUNK: vLLM's default when it got chunked prefill, for the time between tokens on A100 (its issue 4580).
 - CACHE_TOKENS: (8 * 80 GB * 0.9 - 140 GB) / 320 kB are 1.4 million; a million, as in
-  docs/guides/inference.md. MOST_RUNNING: that holds some 80 such contexts.
+  docs/research/inference.md. MOST_RUNNING: that holds some 80 such contexts.
 """
 
 from collections import Counter, deque

@@ -51,16 +51,16 @@ def _text(
         _of("queues", "queue_ratio", 2),
     ]
     return document(
-        f"Asked: {asked}. Time passes {compression:.3g} times as fast, and all times are the engines'."
-        f" {trials} each, medians. Load: what it would cost if nothing were cached, as a part of what the"
-        f" engines can do. This machine took {wording.small_percent(lost)} of an engine's time at the most.",
+        f"Requests: {asked}. Time passes {compression:.3g} times as fast, and all times are the engines'."
+        f" Medians of {trials}. Load is the cost of all requests without a cache, as a part of the engines'"
+        f" capacity. This machine took at most {wording.small_percent(lost)} of an engine's time.",
         _table(found, figures),
-        f"Good: requests whose first token came within {GOOD_TTFT_S:g} s. Between tokens: the mean of an"
-        " answer. Hits: of the prompts' tokens. CPU: the balancer's, of a request.",
+        f"Good: requests with a first token within {GOOD_TTFT_S:g} s. Between tokens: mean of a response."
+        " Hits: part of the prompts' tokens. CPU: the balancer's, per request.",
         _table(found, engines),
-        "Share: of the requests. Cost: what an engine computed, as a part of what it could. Queues: how many"
-        f" times the shortest mean queue, in time, the longest is, from {ADAPTED_S:g} s after {SLOWED} has"
-        f" slowed on. {_judged(found)}",
+        "Share: part of the requests. Cost: computed tokens, as a part of the engine's capacity. Queues: the"
+        f" longest mean queue in time over the shortest, from {ADAPTED_S:g} s after {SLOWED} has slowed."
+        f" {_judged(found)}",
         image("Time to the first token: median, p90 and p99 of each contender", plots.get("ttft")),
         image("The queue of each engine over time", plots.get("queues")),
         bullets([f"{BY_NAME[name].title} was not measured: {why}" for name, why in missing.items()]),
@@ -78,12 +78,12 @@ def _table(found: Sequence[Row], columns: Sequence[Column[Row]]) -> str:
 
 
 def _judged(found: Sequence[Row]) -> str:
-    """Say with whom no engine's queue was twice as long as another's."""
+    """Return a sentence a load: the contenders with no queue twice as long as another."""
     sentences = []
     for level, own in grouped(found, lambda row: row.level).items():
         below = [row.algorithm for row in own if (ratio := row.medians["queue_ratio"]) and ratio < 2]
-        names = ", ".join(BY_NAME[name].title for name in below) or "nobody"
-        sentences.append(f"At {wording.percent(level)} load it is below 2 with {names}.")
+        names = ", ".join(BY_NAME[name].title for name in below) or "none"
+        sentences.append(f"At {wording.percent(level)} load it is below 2 with: {names}.")
     return " ".join(sentences)
 
 

@@ -12,7 +12,7 @@ local find, match, max, min, sub = string.find, string.match, math.max, math.min
 local BYTES_A_TOKEN = 4
 
 -- Hosted models charge 4 to 8 times as much for an output token as for one of input. In the model of
--- docs/guides/inference.md 0, 4 and 16 had the same cache hits and latencies within their noise.
+-- docs/research/inference.md 0, 4 and 16 had the same cache hits and latencies within their noise.
 local OUTPUT = 4
 
 -- Tokens of an answer of a model that has answered nothing yet: those of an hour of conversations have 343 (Mooncake).
