@@ -1,10 +1,10 @@
 --- Ejection: collect each peer's tries of an interval for core/outlier_detection, and mark the peers that it ejects.
 --
---   eject/<upstream>      the memory of core/outlier_detection, as JSON; absent while all is well
+--   eject/<upstream>      the memory of core/outlier_detection, as JSON; absent while no server fails
 --   ejecting/<upstream>   the totals at the last run (io/shared_counters)
---   told/<upstream>       what other load balancers tell of servers that fail (io/failure_exchange)
+--   told/<upstream>       what other load balancers report of servers that fail (io/failure_exchange)
 --
--- The next run may be another worker's, so all of it stands in the shared dict.
+-- Another worker may do the next run, so all of it is in the shared dict.
 
 local clock = require "steelyard.io.clock"
 local json = require "steelyard.core.json"
@@ -15,7 +15,7 @@ local FIELDS = { "completed", "failed" }
 -- Peers between two breaths.
 local ROWS = 20
 
-local NOTHING_YET = setmetatable({}, { __index = function() return 0 end })
+local NO_TOTALS = setmetatable({}, { __index = function() return 0 end })
 
 local _M = {}
 
@@ -34,18 +34,20 @@ end
 
 
 --- The figures that outlier_detection.judge takes, and the sum of all.
-local function figures_of(peers, totals, before, memory, told, breathe)
+local function figures_of(peers, totals, before, memory, reported, breathe)
     local figures, pool = {}, { peers = #peers, completed = 0, failed = 0 }
     for i = 1, #peers do
         local completed, failed = totals[2 * i - 2], totals[2 * i - 1]
-        if completed >= before[2 * i - 2] and failed >= before[2 * i - 1] then -- else the dict forgot them
+        -- Totals that are below the last ones began anew: the dict had forgotten them.
+        if completed >= before[2 * i - 2] and failed >= before[2 * i - 1] then
             completed, failed = completed - before[2 * i - 2], failed - before[2 * i - 1]
         end
         pool.completed, pool.failed = pool.completed + completed, pool.failed + failed
         local address = peers[i].address
         if failed > 0 or memory[peers[i].id] then
             figures[#figures + 1] = {
-                id = peers[i].id, address = address, completed = completed, failed = failed, others = told[address],
+                id = peers[i].id, address = address, completed = completed, failed = failed,
+                others = reported[address],
             }
         end
         breathe(i, ROWS)
@@ -54,35 +56,41 @@ local function figures_of(peers, totals, before, memory, told, breathe)
 end
 
 
+--- Mark or clear a peer as decided, and log it.
 local function apply(health, name, decision)
-    local words
+    local outcome
     if decision.action == "eject" then
         health:mark(name, decision, "ejected", decision.reason, decision.out_s)
-        words = string.format("is ejected for %g s: %s", decision.out_s, decision.reason)
+        outcome = string.format("is ejected for %g s: %s", decision.out_s, decision.reason)
     else
-        health:clear(name, decision, "ejected") -- if the clock was set; it has ended by itself otherwise
-        words = "is back, on probation"
+        -- The mark has expired by itself, unless the clock was set.
+        health:clear(name, decision, "ejected")
+        outcome = "is back, on probation"
     end
-    ngx.log(ngx.NOTICE, "steelyard: upstream ", name, ": ", decision.id, " (", decision.address, ") ", words)
+    ngx.log(ngx.NOTICE, "steelyard: upstream ", name, ": ", decision.id, " (", decision.address, ") ", outcome)
 end
 
 
---- Judge the peers of an upstream by their error rates; in one worker's timer, once in settings.interval_s.
-function _M.run(worker, name, now)
-    local dict, live, key = worker.dict, worker.upstreams[name], "eject/" .. name
+--- Judge the peers of an upstream by their error rates. Runs in one worker's timer, once in settings.interval_s.
+-- @param live     the upstream (core/upstream)
+-- @param dict     the shared dict
+-- @param counters io/shared_counters
+-- @param health   io/peer_health
+function _M.run(live, now, dict, counters, health)
+    local name, key = live.name, "eject/" .. live.name
     if not live.table then
-        return -- nobody was asked for anything
+        return -- no peer has had a request
     end
     local peers = in_use(live.table.peers)
     local breathe = clock.breather()
-    local totals, before = worker.counters:since_last("ejecting/" .. name, peers, FIELDS, breathe)
+    local totals, before = counters:since_last("ejecting/" .. name, peers, FIELDS, breathe)
     local memory = json.decode(dict:get(key) or "") or {}
-    -- At the first look all that was ever counted is news: pickers that avoid who fails would leave too few
-    -- requests for a second one.
-    local told = json.decode(dict:get("told/" .. name) or "") or {}
-    local figures, pool = figures_of(peers, totals, before or NOTHING_YET, memory, told, breathe)
+    local reported = json.decode(dict:get("told/" .. name) or "") or {}
+    -- The first run judges by all tries since the start. Pickers avoid a server that fails, so a second interval
+    -- might have too few.
+    local figures, pool = figures_of(peers, totals, before or NO_TOTALS, memory, reported, breathe)
     if #figures == 0 and next(memory) == nil then
-        return -- all is well
+        return -- no server fails
     end
     local decisions
     memory, decisions = outlier_detection.judge(memory, figures, pool, live.settings.eject, now)
@@ -92,7 +100,7 @@ function _M.run(worker, name, now)
         dict:delete(key)
     end
     for i = 1, #decisions do
-        apply(worker.health, name, decisions[i])
+        apply(health, name, decisions[i])
     end
 end
 

@@ -38,17 +38,18 @@ local _M = {}
 local mt = { __index = _M }
 
 
---- Make the loop of a worker, which has stats and memory that the workers share.
--- @param worker phase/worker
-function _M.new(worker)
-    local options = worker.options
-    local servers = { unpack(options.memcached) }
+--- Make the loop of a worker. The workers must share memory.
+-- @param parts dict, store (io/table_store), stats (core/peer_stats), others (core/others_in_flight), random,
+--   memcached: its servers, cpu_share: how much of a CPU the loop may take, and upstreams: function() that
+--   returns the upstreams of now, by name
+function _M.new(parts)
+    local servers = { unpack(parts.memcached) }
     table.sort(servers, function(a, b) return a.name < b.name end)
     return setmetatable({
-        worker = worker, dict = worker.dict, others = worker.others, servers = servers,
-        exchange = in_flight_exchange.new(worker.others, worker.stats, worker.context.random),
-        pace = exchange_pace.new(options.share_in_flight.cpu_share),
-        by_cell = {}, upstreams = nil, addresses = {}, -- what the targets were made of
+        dict = parts.dict, store = parts.store, others = parts.others, servers = servers,
+        exchange = in_flight_exchange.new(parts.others, parts.stats, parts.random),
+        pace = exchange_pace.new(parts.cpu_share), upstreams = parts.upstreams,
+        by_cell = {}, known_upstreams = nil, addresses = {}, -- what the targets were made of
         socket = nil, server = nil, telling = false,
     }, mt)
 end
@@ -63,13 +64,13 @@ end
 
 --- Take the servers of all upstreams anew where they have changed.
 local function take_targets(self)
-    local addresses, same, upstreams = self.addresses, true, self.worker.upstreams
+    local addresses, same, upstreams = self.addresses, true, self.upstreams()
     self.pace.limited = false
     for name, live in pairs(upstreams) do
         self.pace.limited = self.pace.limited or live.limited_of_all
         same = same and addresses[name] == (wants(live) and live.addresses)
     end
-    if same and self.upstreams == upstreams then
+    if same and self.known_upstreams == upstreams then
         return
     end
     local targets, by_cell, before = {}, {}, self.by_cell
@@ -84,7 +85,7 @@ local function take_targets(self)
             end
         end
     end
-    self.by_cell, self.addresses, self.upstreams = by_cell, addresses, upstreams
+    self.by_cell, self.addresses, self.known_upstreams = by_cell, addresses, upstreams
     self.exchange:take(targets)
 end
 
@@ -165,7 +166,7 @@ local function note(self, state, err)
         self.dict:set("exchange/error", err or "")
         self.noted, self.noted_err = state, err
     end
-    if state ~= "at rest" and self.worker.store:outcome_changed("!exchange", err and "failed" or "ok") then
+    if state ~= "at rest" and self.store:outcome_changed("!exchange", err and "failed" or "ok") then
         ngx.log(err and ngx.WARN or ngx.NOTICE, "steelyard: what is in flight is ", err and "not " or "",
                 "exchanged with other load balancers", err and " (" .. err .. "); picks go by this nginx's own" or "")
     end

@@ -33,6 +33,7 @@ local TLS_TOGETHER, TLS_PAUSE_S = 1, 0.05
 local KEEP_INTERVALS, KEEP_S = 5, 30
 
 local _M = {}
+local mt = { __index = _M }
 
 
 --- How often to call `run`: new settings do not wait for an interval of the old ones.
@@ -41,17 +42,26 @@ function _M.poll_interval_s(settings)
 end
 
 
+--- Make the checker of a worker.
+-- @param parts dict, store (io/table_store), health (io/peer_health), lb: this load balancer's name, and
+--   upstreams: function() that returns the upstreams of now, by name
+function _M.new(parts)
+    return setmetatable({
+        dict = parts.dict, store = parts.store, health = parts.health, lb = parts.lb, upstreams = parts.upstreams,
+    }, mt)
+end
+
+
 --- Return the peers whose checks are due; from now on they are due an interval later.
-local function due_peers(worker, name, settings, now)
-    local dict, key, interval_s = worker.dict, "checked/" .. name, settings.interval_s
+local function due_peers(self, live, settings, now)
+    local dict, key, interval_s = self.dict, "checked/" .. live.name, settings.interval_s
     local text, id = string.match(dict:get(key) or "", "^(%S+) (.*)$")
     local from = id == settings.id and tonumber(text) or 0
     if from > now or from < now - interval_s then
-        from = now - interval_s -- all of them; the first run with these settings, or the clock was set
+        from = now - interval_s -- the first run with these settings, or the clock was set: all are due
     end
     dict:set(key, string.format("%.3f %s", now, settings.id))
-    local own = ngx.crc32_short(worker.options.lb) / 2 ^ 32
-    local live, due = worker.upstreams[name], {}
+    local own, due = ngx.crc32_short(self.lb) / 2 ^ 32, {}
     for _, peer in ipairs(live.table and live.table.peers or {}) do
         local phase = (own + ngx.crc32_short(peer.id) / 2 ^ 32) % 1
         if peer.state ~= "down" and check_verdict.due(phase, from, now, interval_s) then
@@ -62,13 +72,14 @@ local function due_peers(worker, name, settings, now)
 end
 
 
-local function log(name, peer, words)
-    ngx.log(ngx.NOTICE, "steelyard: upstream ", name, ": ", peer.id, " (", peer.address, ") ", words)
+local function log(name, peer, change)
+    ngx.log(ngx.NOTICE, "steelyard: upstream ", name, ": ", peer.id, " (", peer.address, ") ", change)
 end
 
 
-local function in_force(worker, name, settings)
-    local live = worker.upstreams[name]
+--- Whether an upstream is still checked with these settings.
+local function in_force(self, name, settings)
+    local live = self.upstreams()[name]
     local current = live and live.check
     return current ~= nil and current.id == settings.id
 end
@@ -91,53 +102,54 @@ local function ask(peer, settings)
 end
 
 
---- Log what a person has to mend, in nginx.conf mostly: once, whichever peer it was found at.
-local function log_remedy(worker, name, settings, why)
+--- Log what a person has to mend, mostly in nginx.conf: once for all peers.
+local function log_remedy(self, name, settings, why)
     local remedy = check_verdict.remedy(why)
-    if remedy and worker.store:outcome_changed("!check/" .. name .. "/" .. why, settings.id) then
+    if remedy and self.store:outcome_changed("!check/" .. name .. "/" .. why, settings.id) then
         ngx.log(ngx.ERR, "steelyard: upstream ", name, ": checks fail (", why, "): ", remedy)
     end
 end
 
 
-local function check_one(worker, name, peer, settings)
+local function check_one(self, name, peer, settings)
     local status, err = ask(peer, settings)
-    if not in_force(worker, name, settings) then
+    if not in_force(self, name, settings) then
         return -- the answer came too late
     end
     local ok, why = check_verdict.judge(status, err, settings)
     if not ok then
-        log_remedy(worker, name, settings, why)
+        log_remedy(self, name, settings, why)
     end
     local kind, keep_s = peer_health.check_kind(settings), KEEP_INTERVALS * settings.interval_s + KEEP_S
     local key = "check/" .. name .. "/" .. peer.id .. "/" .. settings.about
-    local state, changed = check_verdict.step(check_verdict.read(worker.dict:get(key), peer.address), ok, settings)
-    worker.dict:set(key, check_verdict.write(state, peer.address), keep_s)
+    local state, changed = check_verdict.step(check_verdict.read(self.dict:get(key), peer.address), ok, settings)
+    self.dict:set(key, check_verdict.write(state, peer.address), keep_s)
     if state.up then
-        worker.health:clear(name, peer, kind)
+        self.health:clear(name, peer, kind)
         if changed then
             log(name, peer, "rises: its checks succeed")
         end
-    elseif worker.health:mark(name, peer, kind, why or "its checks failed", keep_s) then
+    elseif self.health:mark(name, peer, kind, why or "its checks failed", keep_s) then
         log(name, peer, "falls: " .. (why or "its checks failed"))
     else
-        worker.health:prolong(name, peer, kind, why, keep_s)
+        self.health:prolong(name, peer, kind, why, keep_s)
     end
 end
 
 
 --- Check the peers whose checks are due, if there is a check; returns when each has answered or timed out.
-function _M.run(worker, name, now)
-    local settings = worker.upstreams[name].check
+-- @param live the upstream (core/upstream)
+function _M:run(live, now)
+    local name, settings = live.name, live.check
     if not settings then
-        return -- it was removed since the timer was set
+        return -- the check was removed since the timer was set
     end
-    local due, at = due_peers(worker, name, settings, now), 0
+    local due, at = due_peers(self, live, settings, now), 0
     local together, pause_s = settings.tls and TLS_TOGETHER or TOGETHER, settings.tls and TLS_PAUSE_S or PAUSE_S
     local function lane()
-        while at < #due and in_force(worker, name, settings) and not ngx.worker.exiting() do
+        while at < #due and in_force(self, name, settings) and not ngx.worker.exiting() do
             at = at + 1
-            check_one(worker, name, due[at], settings)
+            check_one(self, name, due[at], settings)
             ngx.sleep(pause_s)
         end
     end

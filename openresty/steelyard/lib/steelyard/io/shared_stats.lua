@@ -121,10 +121,10 @@ local own_index = {} -- address -> cell, where cells are not shared
 
 
 --- The cell of an address; given out if need be, with nothing left in it.
--- @param worker cells, stats, histograms, dict
+-- @param memory dict, and the cells, stats and histograms of `open`
 -- @param now    by the monotonic clock; the same for all addresses of a table
-function _M.cell_of(worker, address, now)
-    local dict, cells, key = worker.dict, worker.cells, "cell/" .. address
+function _M.cell_of(memory, address, now)
+    local dict, cells, key = memory.dict, memory.cells, "cell/" .. address
     lockf(LOCK)
     local last = own_index[address]
     if shared then
@@ -132,9 +132,9 @@ function _M.cell_of(worker, address, now)
     end
     local cell, is_new = cells:take(address, now, last)
     if is_new then
-        worker.stats:forget(cell)
-        if worker.histograms then
-            worker.histograms:take_median(cell) -- of the server before it
+        memory.stats:forget(cell)
+        if memory.histograms then
+            memory.histograms:take_median(cell) -- the latencies of the cell's last server
         end
     end
     if cell ~= peer_cells.NONE and shared then

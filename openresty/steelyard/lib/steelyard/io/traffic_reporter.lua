@@ -28,6 +28,18 @@ local ROWS = 20
 local ANNOUNCED_TTL_S, ANNOUNCED_AT_ONCE = 3, 100
 
 local _M = {}
+local mt = { __index = _M }
+
+
+--- Make the reporter of a worker.
+-- @param parts dict, options, store (io/table_store), counters (io/shared_counters), histograms or nil, and
+--   upstreams: function() that returns the upstreams of now, by name
+function _M.new(parts)
+    return setmetatable({
+        dict = parts.dict, options = parts.options, store = parts.store, counters = parts.counters,
+        histograms = parts.histograms, upstreams = parts.upstreams,
+    }, mt)
+end
 
 
 --- Return the id of this start of nginx, eight hex digits; it outlives a reload, as the dict does.
@@ -39,28 +51,28 @@ end
 
 --- Forget addresses that left every table, so that one that comes back begins
 -- at 0 and not with what it did long ago.
-local function forget(worker, departed)
+local function forget_addresses(self, departed)
     for address in pairs(departed) do
         local served = false
-        for _, live in pairs(worker.upstreams) do
+        for _, live in pairs(self.upstreams()) do
             served = served or live.addresses[address]
         end
         if not served then
-            worker.counters:forget(address)
-            shared_stats.forget_cell(worker.dict, address)
+            self.counters:forget(address)
+            shared_stats.forget_cell(self.dict, address)
         end
     end
 end
 
 
 --- Forget what was reported of an upstream that is no longer served, and its addresses.
-function _M.forget(worker, name, breathe)
-    local key, settings = "reported/" .. name, worker.options.any_upstream
+function _M:forget(name, breathe)
+    local key, settings = "reported/" .. name, self.options.any_upstream
     local fields = (settings.cost or settings.cost_at_end) and WITH_COST or FIELDS
-    local _, _, departed = worker.counters:since_last(key, {}, fields, breathe)
-    forget(worker, departed or {})
-    worker.dict:delete(key)
-    worker.dict:delete(key .. "/order")
+    local _, _, departed = self.counters:since_last(key, {}, fields, breathe)
+    forget_addresses(self, departed or {})
+    self.dict:delete(key)
+    self.dict:delete(key .. "/order")
 end
 
 
@@ -88,11 +100,11 @@ end
 
 --- The peers' ids, and the figures of each since the last report; nothing while only the bootstrap
 -- list is served, whose peers are counted but have no name to be reported by.
-local function figures_of(name, live, worker, measured, breathe)
+local function figures_of(self, name, live, measured, breathe)
     local served = live.table and live.table.peers or {}
     local fields = live.costs and WITH_COST or FIELDS
-    local totals, before, departed = worker.counters:since_last("reported/" .. name, served, fields, breathe)
-    forget(worker, departed or {})
+    local totals, before, departed = self.counters:since_last("reported/" .. name, served, fields, breathe)
+    forget_addresses(self, departed or {})
     local ids, figures, nothing = {}, {}, { completed = 0, failed = 0, latency_ms = 0, untimed = 0, cost = 0 }
     if live.rung == "bootstrap" then
         return ids, figures
@@ -120,8 +132,8 @@ local function order_of(live)
 end
 
 
-local function report_of(name, worker, measured, now, breathe)
-    local dict, options, live = worker.dict, worker.options, worker.upstreams[name]
+local function report_of(self, name, measured, now, breathe)
+    local dict, options, live = self.dict, self.options, self.upstreams()[name]
     -- Durations by the monotonic clock: after a step of the other one a report would count a window of
     -- a minute as one of a millisecond.
     local ended = clock.monotonic()
@@ -133,22 +145,22 @@ local function report_of(name, worker, measured, now, breathe)
         interval_s = math.max(0.001, math.min(3600, math.floor((ended - last) * 1000 + 0.5) / 1000)),
         rung = live.rung, order = order_of(live), zone = options.zone,
     }
-    report.ids, report.figures = figures_of(name, live, worker, measured, breathe)
+    report.ids, report.figures = figures_of(self, name, live, measured, breathe)
     return report
 end
 
 
 --- Announce this load balancer for the upstreams whose tables do not name it: the controller then reads its reports.
-local function announce(worker)
-    local options, unread, lines = worker.options, {}, {}
+local function announce(self)
+    local options, upstreams, unread, lines = self.options, self.upstreams(), {}, {}
     for _, name in ipairs(options.names) do
-        local known = worker.upstreams[name] and worker.upstreams[name].known
+        local known = upstreams[name] and upstreams[name].known
         if known and known.reporters and not known.reporters[options.lb] then
             unread[#unread + 1] = name
             lines[#unread] = name .. " " .. options.lb .. "\n"
         end
     end
-    if worker.store:outcome_changed("!reporters", unread[1] and "unread" or "read") then
+    if self.store:outcome_changed("!reporters", unread[1] and "unread" or "read") then
         ngx.log(ngx.NOTICE, "steelyard: the controller ",
                 unread[1] and "does not read the reports of " or "reads the reports of ", options.lb, " on ",
                 unread[1] and #unread .. " upstreams, " .. unread[1] .. " first: it is told" or "every upstream")
@@ -162,19 +174,19 @@ end
 
 --- Send one report for each upstream.
 -- @param breathe called every 0.1 ms or so of work; may yield
-function _M.run(worker, now, breathe)
-    local options, items = worker.options, {}
-    local _, in_flight = worker.counters:workers()
+function _M:run(now, breathe)
+    local options, items = self.options, {}
+    local _, in_flight = self.counters:workers()
     local measured = {
-        in_flight = in_flight, median = medians_of(worker.histograms),
-        load = orca_load_reports.taker(worker.dict, function() worker.dict:incr("loads_malformed", 1, 0) end),
+        in_flight = in_flight, median = medians_of(self.histograms),
+        load = orca_load_reports.taker(self.dict, function() self.dict:incr("loads_malformed", 1, 0) end),
     }
     for _, name in ipairs(options.names) do
         timers.guarded("upstream " .. name .. ": no traffic report: ", function()
-            if not worker.upstreams[name] then
+            if not self.upstreams()[name] then
                 return -- it was removed meanwhile
             end
-            local text = traffic_report.encode(report_of(name, worker, measured, now, breathe), breathe)
+            local text = traffic_report.encode(report_of(self, name, measured, now, breathe), breathe)
             local value = signature.sign(options.keys.reports, text, breathe)
             items[#items + 1] = { wire.key("traffic", name, options.lb), value }
         end)
@@ -185,11 +197,11 @@ function _M.run(worker, now, breathe)
         err = refused[1] and table.concat(refused, "; ", 1, math.min(#refused, 3)) .. (refused[4] and "; ..." or "")
     end
     if err then
-        worker.dict:incr("report_errors", 1, 0)
+        self.dict:incr("report_errors", 1, 0)
     else
-        announce(worker)
+        announce(self)
     end
-    if worker.store:outcome_changed("!report", err and "failed" or "ok") and err then
+    if self.store:outcome_changed("!report", err and "failed" or "ok") and err then
         ngx.log(ngx.WARN, "steelyard: traffic report not sent: ", err)
     end
 end

@@ -10,7 +10,6 @@ local list_fetch = require "steelyard.io.list_fetch"
 local saved_tables = require "steelyard.io.saved_tables"
 local table_acceptance = require "steelyard.io.table_acceptance"
 local timers = require "steelyard.io.timers"
-local traffic_reporter = require "steelyard.io.traffic_reporter"
 local upstream_list = require "steelyard.core.upstream_list"
 
 -- So many, of ten servers each, were measured; they have a third of the cells.
@@ -39,7 +38,7 @@ local function forget(worker, name, breathe)
     worker.health:forget(name)
     table_acceptance.forget(name)
     saved_tables.forget(worker.options, name)
-    traffic_reporter.forget(worker, name, breathe)
+    worker.reporter:forget(name, breathe)
     for i = 1, #KEPT do
         worker.dict:delete(KEPT[i] .. name)
     end

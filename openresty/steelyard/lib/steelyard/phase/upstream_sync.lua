@@ -58,7 +58,7 @@ local function assign_cells(worker, live, peers, breathe)
         local address = peers[i].address
         local cell = before[address] or peer_cells.NONE
         if cell == peer_cells.NONE and not worker.leaving then -- after a reload cells are in another memory
-            cell = shared_stats.cell_of(worker, address, now)
+            cell = shared_stats.cell_of(worker.memory, address, now)
         end
         peers[i].cell, addresses[address] = cell, cell
         without = without + (cell == peer_cells.NONE and not worker.leaving and 1 or 0)

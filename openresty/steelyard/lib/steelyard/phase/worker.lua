@@ -145,27 +145,32 @@ local function jobs()
         end
     end)
     job_lock.run(dict, "report", report_s, clock_phase.REPORT_S + clock_phase.spread_s(options.lb, report_s), function()
-        traffic_reporter.run(_M, ngx.now(), clock.breather())
+        _M.reporter:run(ngx.now(), clock.breather())
     end)
     if _M.others then
         job_lock.run(dict, "failures", failure_exchange.INTERVAL_S, nil, function()
-            failure_exchange.run(_M, clock.breather())
+            _M.failures:run(clock.breather())
         end)
     end
 end
 
 
---- A job of an upstream, which may be gone since the timer was set.
-local function job_of(run)
-    return function(name)
-        if _M.upstreams[name] then
-            run(_M, name, ngx.now())
-        end
+--- Judge the servers of an upstream, unless it was removed since the timer was set.
+local function run_ejection(name)
+    local live = _M.upstreams[name]
+    if live then
+        ejection.run(live, ngx.now(), _M.dict, _M.counters, _M.health)
     end
 end
 
 
-local run_ejection, run_checks = job_of(ejection.run), job_of(health_checker.run)
+--- Check the servers of an upstream, unless it was removed since the timer was set.
+local function run_checks(name)
+    local live = _M.upstreams[name]
+    if live then
+        _M.checker:run(live, ngx.now())
+    end
+end
 
 
 local next_name = 0 -- where the next look begins, from 0: those that found no room come first
@@ -288,6 +293,35 @@ local function needs_openssl(options)
 end
 
 
+local function upstreams_now()
+    return _M.upstreams
+end
+
+
+--- Make the parts that run by the clock. They ask for the upstreams each time: the table is replaced.
+local function make_jobs(options)
+    local dict, store = _M.dict, _M.store
+    _M.reporter = traffic_reporter.new({
+        dict = dict, options = options, store = store, counters = _M.counters, histograms = _M.histograms,
+        upstreams = upstreams_now,
+    })
+    _M.checker = health_checker.new({
+        dict = dict, store = store, health = _M.health, lb = options.lb, upstreams = upstreams_now,
+    })
+    if not _M.others then
+        return
+    end
+    _M.exchange = exchange_loop.new({
+        dict = dict, store = store, stats = _M.stats, others = _M.others, random = math.random,
+        memcached = options.memcached, cpu_share = options.share_in_flight.cpu_share, upstreams = upstreams_now,
+    })
+    _M.failures = failure_exchange.new({
+        dict = dict, store = store, servers = _M.exchange.servers, lb = options.lb, key = options.keys.failures,
+        upstreams = upstreams_now,
+    })
+end
+
+
 --- Set up the worker's state from checked options, and start the timers.
 local function start(options)
     local dict = shared_dict.open(options.dict)
@@ -323,7 +357,8 @@ local function start(options)
         workers = ngx.worker.count(), others = _M.others, shared = ngx.shared, lb = options.lb,
         zone = options.zone,
     }
-    _M.exchange = _M.others and exchange_loop.new(_M)
+    _M.memory = { dict = dict, cells = _M.cells, stats = _M.stats, histograms = _M.histograms }
+    make_jobs(options)
     for _, name in ipairs(options.names) do
         local settings = options.upstreams[name]
         local live = upstream_sync.begin(_M, name, settings)
