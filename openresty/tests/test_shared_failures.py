@@ -121,7 +121,7 @@ def test_what_a_forger_says_is_refused_where_there_is_a_key(rig: Rig, sign: bool
         lambda: edge.status()["share_in_flight"]["failures_refused"] >= 6, "it is refused, and counted"
     )
     assert health(edge) == "ok"
-    assert edge.logged("is told of failures in the name of edge-2 is refused") == 1
+    assert edge.logged("the failure report of edge-2 is refused") == 1
 
 
 def test_what_a_forger_says_takes_out_nobody_who_does_well_where_there_is_no_key(rig: Rig) -> None:
