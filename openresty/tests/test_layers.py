@@ -1,6 +1,6 @@
 """Which Lua module may require which: the walls between core, io and phase, as import-linter has for Python.
 
-luacheck keeps `ngx`, files and the clock out of the pure modules (openresty/.luacheckrc).
+luacheck keeps `ngx`, files and the clock out of the pure modules (.luacheckrc).
 """
 
 import re
