@@ -130,7 +130,7 @@ bench-agent: setup-tests  ## measure CPU and memory of the agent by scope, besid
 	@$(BIN)/python agent/benchmarks/bench_agent.py
 
 truth: setup-tests  ## compare the agent's figures with work of a known size, in real cgroups and networks (1 min, root)
-	$(BIN)/python -m agent.tests.truth --page docs/reference/agent.md
+	$(BIN)/python -m agent.tests.truth --page docs/research/agent.md
 
 bench-cycle: setup-tests  ## measure the CPU time of a tick with real Memcached and Redis, up to 10,000 servers (1 min)
 	@$(BIN)/python controller/benchmarks/bench_cycle.py --redis

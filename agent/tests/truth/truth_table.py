@@ -1,4 +1,4 @@
-"""The comparison table of docs/reference/agent.md. Pure: rows in, Markdown out."""
+"""The comparison table of docs/research/agent.md. Pure: rows in, Markdown out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
