@@ -1,4 +1,4 @@
-"""A small server behind the nginx under test: it says its name, and is slow or broken as a test wants it."""
+"""A small server behind the nginx under test. It answers with its name, and can be slow or broken."""
 
 import contextlib
 import socket
@@ -57,7 +57,7 @@ class _Handler(BaseHTTPRequestHandler):
                     int(query.get("bytes", 0)),
                     int(query.get("cut", 0)),
                 )
-        except ConnectionError:  # nobody waits for it any more
+        except ConnectionError:  # the client is gone
             self.close_connection = True
 
     def _answer(self, status: int, body_s: float, extra: int, cut: int) -> None:
@@ -94,7 +94,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class CrowdServer(ThreadingHTTPServer):
-    """For hundreds who connect at a time: who finds no place in the queue tries again after a second."""
+    """Room for hundreds of connections at a time: a client without a place tries again a second later."""
 
     daemon_threads = True
     block_on_close = False
@@ -102,12 +102,12 @@ class CrowdServer(ThreadingHTTPServer):
 
 
 class Backend:
-    """A server that says its name; `?sleep_s=` and `?status=` make it slow or broken.
+    """A server that answers with its name; `?sleep_s=` and `?status=` make it slow or broken.
 
-    After the header come `?bytes=` at once, then a body that takes `?body_s=`, and `?cut=` bytes that it
-    announced never come; what asks for an upgrade gets one that is open so long, and sends back what it
-    gets. `statuses` holds what it answers on a path, 200 elsewhere, `delays_s` how late, `holds` what it
-    waits for before, and `headers` what it adds to every answer; change them at any time. `received` has
+    After the header it sends `?bytes=` at once, and then a body for `?body_s=`. `?cut=` announces this number
+    of bytes more, and never sends them. A request for an upgrade gets one that stays open for the same time,
+    and echoes its input. By path, `statuses` has the answers (default 200), `delays_s` the delays, and
+    `holds` events to wait for. `headers` are added to every answer. Change them at any time. `received` has
     path, headers (in lower case) and body of each request.
     """
 

@@ -1,4 +1,4 @@
-"""An inference engine that computes nothing: it answers as vLLM does, as far as a test lets it."""
+"""An inference engine that computes nothing: it answers like vLLM, as far as a test lets it."""
 
 import contextlib
 import json
@@ -17,11 +17,11 @@ LOOK_S = 0.02
 class Engine:
     """Streams `tokens` events and one with the usage; the rest of an answer waits while `going` is cleared.
 
-    With `begins_late` its header waits, too; the first event comes `thinks_s` after that. `usage` is what
-    the answer says that it took, or None; `bodies` has what was asked, `inside` how many are being answered,
-    and `left` counts clients that went away meanwhile. `headers` are added to each answer. Who asks for its
-    load is told `load` in the header of whole answers, and not of streamed ones, as by vLLM (#24905).
-    `pieces` is how many bytes are sent at a time; 0 is an event at a time.
+    With `begins_late` its header waits, too. The first event comes `thinks_s` after the header. `usage` is
+    the usage in the answer, or None. `bodies` has the request bodies, `inside` the number of open requests,
+    and `left` the number of clients that left meanwhile. `headers` are added to each answer. A request for
+    the load gets `load` in the header of whole answers, and not of streamed ones, as from vLLM (#24905).
+    `pieces` is the number of bytes to send at a time; 0 sends an event at a time.
     """
 
     def __init__(self, name: str) -> None:
@@ -121,7 +121,7 @@ class Engine:
         to.wfile.write(b"0\r\n\r\n" if last else b"")
 
     def _wait(self, connection: socket.socket) -> None:
-        """Wait until the answer may go on; a connection that is closed meanwhile is noticed."""
+        """Wait until the answer may go on; raise if the client closes the connection meanwhile."""
         while not self.going.wait(LOOK_S):
             if select.select([connection], [], [], 0)[0] and not connection.recv(1, socket.MSG_PEEK):
                 raise ConnectionAbortedError

@@ -1,4 +1,4 @@
-"""The nginx under test, in a folder and on a port of its own; its configuration, and what it answers."""
+"""The nginx under test, in a folder and on a port of its own; its configuration and its answers."""
 
 import contextlib
 import http.client
@@ -19,13 +19,13 @@ from testing.nginx_under_test import LUA_PATH, load_modules
 from testing.waiting import PATIENCE_S, wait_until
 
 NEVER_IN_A_LOG = ("[emerg]", "[alert]", "ngx.sleep(0)", "stack traceback", "attempt to", "runtime error")
-# What nginx says of a worker that a test killed; the second, where it held the lock of a shared dict.
+# nginx's words for a worker that a test killed; the second if it held the lock of a shared dict.
 OF_A_KILLED_WORKER = ("exited on signal 9", "was locked by")
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a client got."""
+    """A client's answer."""
 
     status: int
     headers: dict[str, str]
@@ -33,7 +33,7 @@ class Answer:
 
     @property
     def server(self) -> str:
-        """Return who answered, in its own words."""
+        """Return the name of the server that answered."""
         return self.headers.get("X-Backend", "")
 
     def json(self) -> Any:
@@ -73,7 +73,7 @@ class Edge:
 
     @contextlib.contextmanager
     def under_load(self, clients: int, path: str = "/") -> Iterator[list[int]]:
-        """Have so many ask, one request after the other, meanwhile; the list of statuses only grows."""
+        """Run clients that send one request after the other meanwhile; the list of statuses only grows."""
         statuses: list[int] = []
         over = threading.Event()
 
@@ -92,7 +92,7 @@ class Edge:
                 thread.join()
 
     def shares(self, requests: int, path: str = "/") -> dict[str, int]:
-        """Return how many of so many requests each server answered; all must succeed."""
+        """Send requests, which must all succeed, and return the number that each server answered."""
         counts: dict[str, int] = {}
         for _ in range(requests):
             answer = self.get(path)
@@ -115,7 +115,7 @@ class Edge:
         return next(row for row in self.upstream()["peers"] if row["id"] == peer)
 
     def wait_for(self, generation: int, term: int = 1, upstream: str = "web") -> None:
-        """Wait until every worker serves that table."""
+        """Wait until every worker serves this table."""
 
         def all_serve_it() -> bool:
             serving = [worker["serving"].get(upstream, {}) for worker in self.status()["workers"]]
@@ -125,20 +125,20 @@ class Edge:
         wait_until(all_serve_it, f"all {self.workers} workers serve term {term}, generation {generation}")
 
     def wait_refused(self, reason: str, times: int = 1) -> None:
-        """Wait until values of `web` were refused so often for that reason."""
+        """Wait until values of `web` were refused for this reason, `times` times."""
         wait_until(lambda: self.upstream()["refused"][reason] >= times, f"a value refused: {reason}")
 
     def fetches_well(self) -> bool:
-        """Tell whether half a second, which is five fetches, goes by without one that fails.
+        """Tell whether half a second passes, with five fetches, and none fails.
 
-        One may fail at any time, where a busy machine keeps Memcached from answering in time.
+        A fetch may fail at any time, if a busy machine keeps Memcached from answering in time.
         """
         before = self.status()["fetch_errors"]
         time.sleep(0.5)
         return bool(self.status()["fetch_errors"] == before)
 
     def test_config(self) -> str:
-        """Return what `nginx -t` says; nothing when all is well."""
+        """Return the output of `nginx -t`; empty if the configuration is right."""
         return subprocess.run([*self._command, "-t", "-q"], check=True, capture_output=True, text=True).stderr
 
     def worker_pids(self) -> list[int]:
@@ -147,11 +147,11 @@ class Edge:
         return [int(pid) for pid in children.read_text().split()]
 
     def begin_reload(self) -> None:
-        """Have nginx read its configuration again; old workers stay while they serve something."""
+        """Make nginx read its configuration again; old workers stay until their last request ends."""
         self._process.send_signal(signal.SIGHUP)
 
     def reload(self) -> None:
-        """Have nginx read its configuration again; return when the old workers are gone."""
+        """Make nginx read its configuration again; return when the old workers are gone."""
         before = set(self.worker_pids())
         self.begin_reload()
         wait_until(lambda: before.isdisjoint(self.worker_pids()), "the old workers are gone")
@@ -161,14 +161,14 @@ class Edge:
         return sum(text in line for line in self.log.read_text().splitlines())
 
     def complaints(self) -> list[str]:
-        """Return the log's warnings and errors, but those of a Memcached that is late on a busy machine."""
+        """Return the log's warnings and errors, without those about a late Memcached on a busy machine."""
         late = re.compile(r"timeout|timed out")
         levels = re.compile(r"\[(warn|error|crit)\]")
         lines = self.log.read_text().splitlines()
         return [line for line in lines if levels.search(line) and not late.search(line)]
 
     def stop(self) -> None:
-        """Stop; fail when the log shows that Lua or nginx itself broke."""
+        """Stop nginx; fail if the log shows a fault in Lua or nginx itself."""
         self._process.terminate()
         self._process.wait()
         lines = (
@@ -181,7 +181,7 @@ class Edge:
 
 
 def config(http: str, workers: int, main: str = "") -> str:
-    """Return a whole nginx.conf around what stands in http {}; `main` stands before it."""
+    """Return a whole nginx.conf with this content of http {}, and `main` before it."""
     return f"""{main}
 {load_modules()}
 {"user root;" if os.geteuid() == 0 else ""}
@@ -198,7 +198,7 @@ http {{
 
 
 def one_upstream(memcached_port: int, options: str, servers: str) -> str:
-    """Return what stands in http {} for an upstream `web`."""
+    """Return the content of http {} for an upstream `web`."""
     return f"""
   lua_shared_dict steelyard 10m;
   init_by_lua_block {{ require "steelyard" }}

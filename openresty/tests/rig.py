@@ -1,4 +1,4 @@
-"""What a test of the data plane needs: a memcached with weight tables, nginx, and small servers behind it.
+"""The rig of a test of the data plane: a memcached with weight tables, nginx, and small servers behind it.
 
 Everything listens on free ports of loopback and is stopped with the rig, so the tests run beside each other
 and beside a cluster.
@@ -52,17 +52,17 @@ class Memcached:
             return answer
 
     def stop(self) -> None:
-        """Kill it; harmless when it is dead."""
+        """Kill it; harmless if it is dead."""
         self._process.kill()
         self._process.wait()
 
 
-# The figures of a traffic report that have a list each.
+# The figures of a traffic report with a list each.
 REPORTED = ("completed", "failed", "in_flight", "latency_ms", "latency_p50_ms", "cost")
 
 
 class Rig:
-    """Makes what a test needs, and stops all of it afterwards."""
+    """Starts the parts of a test, and stops all of them afterwards."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -71,14 +71,14 @@ class Rig:
         self._stop.callback(self.memcached.stop)
 
     def wait_until(self, holds: Callable[[], object], what: str) -> None:
-        """Ask again and again until it holds; fail with `what` when it does not in time."""
+        """Ask again and again until it holds; fail with `what` if it does not in time."""
         wait_until(holds, what)
 
     def dead_address(self) -> str:
-        """Return an address where nobody listens, nor can while this rig is there."""
-        # Bound without SO_REUSEADDR and not listened on: connections are refused, and a test that runs beside
-        # this one cannot start a daemon there. The kernel chooses: a port that free_port gives may still have
-        # connections in TIME_WAIT, which only SO_REUSEADDR passes over.
+        """Return an address without a listener; none can start there while this rig exists."""
+        # Bound without SO_REUSEADDR and without a listener: connections are refused, and a parallel test
+        # cannot start a daemon there. The kernel chooses the port, because one from free_port may still have
+        # connections in TIME_WAIT, and only SO_REUSEADDR ignores these.
         held = self._stop.enter_context(contextlib.closing(socket.socket()))
         held.bind(("127.0.0.1", 0))
         return f"127.0.0.1:{held.getsockname()[1]}"
@@ -101,13 +101,13 @@ class Rig:
         """Start an nginx; `options` go to init_worker, `servers` follow the first server's locations."""
         listed = ", ".join(f'"{address}"' for address in bootstrap or [])
         if "upstreams" not in options:
-            # Most tests send no key, and so every picker goes by the weights: all clients have one address.
+            # All clients have one address. Most tests send no key, so that every picker goes by the weights.
             web = f'bootstrap = {{{listed}}}, hash_key = "header:X-Key"'
             options += f"upstreams = {{ web = {{ {web} }} }},"
         return self.edge_of(one_upstream(self.memcached.port, options, servers), workers=workers, main=main)
 
     def edge_of(self, http: str, *, workers: int = 1, main: str = "", folder: str = "nginx") -> Edge:
-        """Start an nginx on what stands in http {}, and before it; each of several in a folder of its own."""
+        """Start an nginx with this content of http {}, and `main` before it; give each its own folder."""
         edge = Edge(self._folder / folder, config(http, workers, main), workers)
         self._stop.callback(edge.stop)
         return edge
@@ -126,7 +126,7 @@ class Rig:
     ) -> None:
         """Write a weight table as the controller does; a peer is (id, address, weight, state).
 
-        Baselines are 1, or `by_size` what the weights are. `of_peers` has further members of rows, by id.
+        Baselines are 1, or with `by_size` the weights. `of_peers` has further members of rows, by id.
         """
         rows = [
             {"id": peer, "address": address, "weight": weight, "baseline": weight if by_size else 1,

@@ -1,12 +1,12 @@
-"""What one load balancer keeps and does before 2,000 servers, with `subset_size` and without. I/O.
+"""Connections and work of one load balancer with 2,000 servers, with `subset_size` and without. I/O.
 
     .venv/bin/python -m openresty.tests.subsets_at_scale [--servers 2000] [--size 100] [--rounds 3]
         [--plot FILE --simulated scale.csv]
 
-The servers are addresses of loopback with one listener; the nginx is one of 64, with two workers. Both are
-run in turns. Figures of the workers together: connections to servers; memory (of what they share, a part
-each); and over ten seconds of requests at a constant rate, with checks each two seconds: their CPU, checks a
-second, and the traffic report. The plot has p99 behind 64 load balancers, too, of `simulate scale`.
+The servers are addresses of loopback with one listener. The nginx is one of 64, with two workers. Both
+variants run in turns. Figures of the workers together: connections to servers, and memory (shared memory is
+divided among them). Then ten seconds of requests at a constant rate, with checks each two seconds: CPU,
+checks a second, and the traffic report. The plot also has p99 behind 64 load balancers, of `simulate scale`.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def serve(port: int, checks: "multiprocessing.sharedctypes.Synchronized[int]") -
 
 
 async def ask(port: int, requests: int, rate_per_s: float) -> None:
-    """Send so many requests at a rate, over some connections."""
+    """Send requests at a rate, over some connections."""
 
     async def client(number: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -129,7 +129,7 @@ def figures(
 
 
 def plot(file: Path, medians: dict[int, list[float]], servers: int, simulated: Path) -> None:
-    """Draw the figures, and p99 as it was simulated behind as many load balancers."""
+    """Draw the figures, and the simulated p99 behind the same number of load balancers."""
     rows = [*csv.DictReader(simulated.read_text().splitlines())]
     for size, values in medians.items():
         wanted = (str(servers), str(len(LBS)), "vnswrr2", "False", str(size))

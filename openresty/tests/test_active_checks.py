@@ -1,4 +1,4 @@
-"""Active checks on servers as they are: HTTP/1.1, TLS, gRPC, and those that never finish."""
+"""Active checks of real servers: HTTP/1.1, TLS, gRPC, and servers that never finish."""
 
 import socket
 import ssl
@@ -44,7 +44,7 @@ def edge_that_checks(
     rig.publish([(f"s{i}", address, 1, "up") for i, address in enumerate(addresses)], generation=1)
     timing = f"interval_s = 0.2, timeout_s = {timeout_s:g}, rise = 1, fall = 1"
     trusted = f"lua_ssl_trusted_certificate {ca};" if ca else ""
-    versions = "lua_ssl_protocols TLSv1.2 TLSv1.3;"  # Debian's ngx_lua leaves out the latter
+    versions = "lua_ssl_protocols TLSv1.2 TLSv1.3;"  # Debian's ngx_lua leaves out 1.3
     edge = rig.edge(
         options=f"upstreams = {{ web = {{ check = {{ {check}, {timing} }}, eject = false, {settings} }} }},",
         servers=f"}} lua_socket_log_errors off; {trusted} {versions}",
@@ -54,13 +54,13 @@ def edge_that_checks(
 
 
 def wait_failed(rig: "Rig", edge: "Edge", why: str, peer: str = "s0") -> None:
-    """Wait until a check has taken the server out for a reason that begins so."""
+    """Wait until a check has taken the server out for a reason with this beginning."""
     rig.wait_until(lambda: (edge.peer(peer)["health_reason"] or "").startswith(why), f"{peer}: {why}")
     assert edge.peer(peer)["health"] == "check"
 
 
 class Turning:
-    """Unavailable until told otherwise, so that a good check can be told from none."""
+    """Unavailable at first, so that a good check differs from no check."""
 
     def __init__(self, good: Behaviour) -> None:
         self.is_good = threading.Event()
@@ -134,7 +134,7 @@ def test_a_check_without_a_status_fails_at_its_one_deadline_or_before(
 
 
 class Certificates:
-    """A CA's file, and servers with a certificate for NAME: a "good" one by it, or a "self-signed" one."""
+    """A CA's file, and servers with a certificate for NAME: "good" (of this CA) or "self-signed"."""
 
     def __init__(self, folder: Path) -> None:
         self._authority = Authority(folder)
@@ -142,7 +142,7 @@ class Certificates:
         self.names: set[str | None] = set()
 
     def server(self, shown: str) -> ssl.SSLContext:
-        """Return what a server needs to show one of them; the names that clients ask for are in `names`."""
+        """Return a server's context with one of them; `names` has the names that clients ask for."""
         context = self._authority.server(NAME, signed=shown == "good")
         context.sni_callback = lambda _socket, asked, _context: self.names.add(asked)
         return context
@@ -217,9 +217,9 @@ def test_a_check_over_tls_refuses_another_certificate_and_says_the_remedy_once(
         wait_failed(rig, edge, why, "s0")
         wait_failed(rig, edge, why, "s1")
         assert edge.logged(remedy) == 1
-        # ngx_lua may call the first handshake "closed", and the next check tells why.
+        # ngx_lua may call the first handshake "closed"; the next check has the reason.
         assert edge.logged("falls: ") == 2
-    assert not any(asked)  # nothing is said to a server that is not the right one
+    assert not any(asked)  # a wrong server gets no request
 
 
 def test_a_check_over_tls_finds_a_server_without_it(rig: "Rig") -> None:
@@ -241,7 +241,7 @@ def test_a_check_over_tls_may_be_of_a_server_of_tls_1_3_alone(rig: "Rig", certif
 def test_a_check_over_tls_has_one_deadline_for_handshake_and_answer(
     rig: "Rig", certificates: Certificates
 ) -> None:
-    record = "\x16\x03\x03\x3f\x00\x02"  # begins a handshake's record, whose 16 kB never come
+    record = "\x16\x03\x03\x3f\x00\x02"  # the beginning of a handshake's record of 16 kB, without the rest
     with (
         server_that(repeats("\x00", 0.1, first=record)) as handshake,
         server_that(repeats("x", 0.1, first="HTTP/1.1 200 "), certificates.server("good")) as answer,
@@ -254,7 +254,7 @@ def test_a_check_over_tls_has_one_deadline_for_handshake_and_answer(
 
 @pytest.fixture
 def grpc_server() -> Iterator[tuple[str, health.HealthServicer]]:
-    """Start a gRPC server with the health service; return its address and what it says of its services."""
+    """Start a gRPC server with the health service; return its address and the states of its services."""
     server = grpc.server(futures.ThreadPoolExecutor(4))
     servicer = health.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
@@ -305,7 +305,7 @@ def test_a_check_may_only_connect(rig: "Rig") -> None:
         wait_failed(rig, edge, "connection refused", "s1")
         connection, _ = silent.accept()
         with connection:
-            assert connection.recv(100) == b""  # nothing is asked, and it hangs up
+            assert connection.recv(100) == b""  # it hangs up without a request
         assert edge.peer("s0")["health"] == "ok"
         assert edge.upstream()["check"]["tcp"] is True
     wait_failed(rig, edge, "connection refused")

@@ -1,4 +1,4 @@
-"""Who finds all servers full: the urgent go first, others are told to come again, who leaves gives way."""
+"""Requests that find all servers full: urgent ones go first, some are refused, and a client may leave."""
 
 import http.client
 import json
@@ -40,7 +40,7 @@ def test_the_urgent_go_first_and_of_one_class_who_came_first(rig: Rig, clients: 
     edge.wait_for(1)
     first = clients.submit(edge.get, "/limited?first")
     rig.wait_until(lambda: len(a.received) == 1, "the server is full")
-    asked = ["7", "7", "0", "", "3", "1", "0", "-4", "much"]  # the first of them looks for room already
+    asked = ["7", "7", "0", "", "3", "1", "0", "-4", "much"]  # the first one already looks for room
     waiting = [
         queued_of(rig, clients, edge, priority, f"/limited?{number}") for number, priority in enumerate(asked)
     ]

@@ -1,4 +1,4 @@
-"""Upstreams without a reload: one upstream block serves each name that the controller's list has."""
+"""Upstreams without a reload: one upstream block serves each name of the controller's list."""
 
 import contextlib
 import hashlib
@@ -45,7 +45,7 @@ SERVERS = """
 
 
 def listing(*names: str, generation: int, term: int = 1, age_s: float = 0.0) -> str:
-    """Return a list of upstreams as the controller writes it."""
+    """Return a list of upstreams in the controller's form."""
     issued_at_ms = int((time.time() - age_s) * 1000)
     document = {"v": 1, "term": term, "generation": generation, "issued_at_ms": issued_at_ms}
     return json.dumps(document | {"names": sorted(names)})
@@ -122,7 +122,7 @@ def test_upstreams_come_and_go_without_a_reload(rig: Rig) -> None:
     for name in ("shop", "cart"):
         wait_served(rig, edge, name)
         assert {ask(edge, name).server for _ in range(20)} == {name}
-    # As of every other: reported, ejected, shown.
+    # It is reported, ejected and shown like every other upstream.
     rig.wait_until(lambda: rig.memcached.get("steelyard:1:traffic:shop:edge-1"), "it is reported")
     assert edge.upstream("shop")["rung"] in ("fresh", "hold")
     assert in_list(edge)["generation"] == 1
@@ -135,15 +135,15 @@ def test_upstreams_come_and_go_without_a_reload(rig: Rig) -> None:
     assert answers[0].json()["detail"] == "upstream shop: there is no upstream of this name"
     assert {ask(edge, "cart").server for _ in range(10)} == {"cart"}
 
-    # Nothing of it is left in the shared memory, but the number of its last report, and for an hour where its
-    # server was counted, which may come back with requests open.
+    # The shared memory keeps only the number of its last report and, for an hour, its server's cell: the
+    # server may return with open requests.
     def kept() -> set[str]:
         keys = edge.get("/keys").body.split()
         of_it = {key for key in keys if "shop" in key.split("/") or shop.address in key}
         return of_it - {"seq/shop", f"cell/{shop.address}"}
 
     rig.wait_until(lambda: not kept(), "its keys are freed")
-    # Nor do fetches bring back its table, which Memcached still has.
+    # Fetches do not bring back its table, which Memcached still has.
     rig.publish([("c", cart.address, 1, "up")], generation=2, upstream="cart")
     edge.wait_for(2, upstream="cart")
     assert kept() == set()
@@ -210,7 +210,7 @@ def test_names_that_clients_make_up_are_counted_and_do_not_fill_the_log_or_the_m
         *(f"u{i}" for i in range(100)),
     ):
         answer = edge.get("/any/", {"Host": host})
-        assert answer.status in (400, 404)  # 400: nginx itself refuses what is no host
+        assert answer.status in (400, 404)  # 400: nginx itself refuses a malformed host
         if answer.status == 404:
             assert answer.headers["Content-Type"] == "application/problem+json"
     assert edge.status()["unknown_upstreams"] >= 102
@@ -221,7 +221,7 @@ def test_names_that_clients_make_up_are_counted_and_do_not_fill_the_log_or_the_m
     assert 1 <= edge.logged('steelyard: upstream "nobody": the') <= 2 + in_ten_seconds
     new = {key for key in set(edge.get("/keys").body.split()) - keys if "/u" in key or "nobody" in key}
     assert new == set()
-    # It is in the list, and has no table yet: another answer.
+    # It is in the list and has no table yet, so the answer differs.
     assert ask(edge, "shop").status == 502
     assert "no weight table yet" in ask(edge, "shop").json()["detail"]
 
@@ -251,7 +251,7 @@ def test_what_is_known_stays_while_the_list_is_away_and_over_a_reload(rig: Rig, 
     edge.reload()
     assert {ask(edge, "shop").server for _ in range(20)} == {"a"}
     edge.stop()
-    # Started anew, with nothing but the disk.
+    # nginx starts anew, with the disk alone.
     again = rig.edge(workers=2, options=options, servers=SERVERS)
     assert {ask(again, "shop").server for _ in range(20)} == {"a"}
     assert again.logged("begins with the saved list of upstreams") == 1
@@ -320,7 +320,7 @@ def test_a_thousand_are_served_and_those_beyond_are_said(rig: Rig) -> None:
     assert in_list(edge)["beyond"] == 3
     assert "steelyard_upstream_list_beyond 3" in edge.get("/metrics").body
     assert edge.logged("the list has 3 upstreams more than the 1000 that are served") == 1
-    # What nginx.conf declares is no part of that, and stays.
+    # nginx.conf's own upstreams stay.
     edge.wait_for(1)
     rig.memcached.set(LIST, listing(generation=2))
     wait_gone(rig, edge, names[999])
@@ -330,7 +330,7 @@ def test_a_thousand_are_served_and_those_beyond_are_said(rig: Rig) -> None:
 
 @contextlib.contextmanager
 def controller(rig: Rig, folder: Path) -> Iterator[Callable[..., None]]:
-    """Run a controller; yield the means to change an upstream over REST."""
+    """Run a controller; yield a function that changes an upstream over REST."""
     port, token = free_port(), folder / "token"
     token.write_text("a-token-of-a-test-s-own")
     flags = {

@@ -17,7 +17,7 @@ from testing.waiting import PATIENCE_S
 pytestmark = pytest.mark.integration
 
 KEYS = [f"/object-{number}" for number in range(60)]
-# No bound: for tests of where keys belong, whatever a busy machine leaves in flight.
+# No bound: for tests of the keys' places, even with requests in flight on a busy machine.
 AT_REST = "hash_balance_factor = 1000"
 
 
@@ -42,7 +42,7 @@ def served(rig: Rig, names: str) -> list[Backend]:
 
 
 def homes(edge: Edge) -> dict[str, str]:
-    """Return which server each key has."""
+    """Return the server of each key."""
     return {key: edge.get(key).server for key in KEYS}
 
 
@@ -85,7 +85,7 @@ def test_a_hot_key_drowns_no_server(rig: Rig, clients: ThreadPoolExecutor, worke
             rig, servers, 'hash_key = "header:X-Key"', picker="bounded_hash", workers=workers, equal=True
         )
         held = hold(rig, clients, edge, servers, 20, headers={"X-Key": "hot"})
-        # 1.25 times a quarter of 20, rounded up; a worker may not see what another has just sent.
+        # 1.25 times a quarter of 20, rounded up; a worker may miss another's latest request.
         assert max(server.inside for server in servers) <= 7 + workers - 1
         for server in servers:
             server.opened.set()
@@ -93,7 +93,7 @@ def test_a_hot_key_drowns_no_server(rig: Rig, clients: ThreadPoolExecutor, worke
 
 
 def test_the_bound_goes_by_the_weights_of_the_moment(rig: Rig, clients: ThreadPoolExecutor) -> None:
-    with gates(3) as servers:  # of weights 1, 2 and 3; at rest they are alike
+    with gates(3) as servers:  # with weights 1, 2 and 3, and equal baselines
         edge = edge_before(rig, servers, 'hash_key = "header:X-Key"', picker="bounded_hash")
         held = hold(rig, clients, edge, servers, 12, headers={"X-Key": "hot"})
         for weight, server in enumerate(servers, start=1):
@@ -108,7 +108,7 @@ def test_a_key_s_second_choice_is_steady_too(rig: Rig) -> None:
     rig.publish(rows, generation=1, picker="bounded_hash")
     settings = f'hash_key = "uri", {AT_REST}, max_fails = 0, eject = false'
     edge = edge_with(rig, settings)
-    # Whether it is tried and refused, passed over because it fails, or gone from the table.
+    # The server is tried and refuses, is passed over because it fails, or is gone from the table.
     first = homes(edge)
     rig.wait_until(lambda: edge.peer("dead")["failed"] > 0, "the dead one was tried")
     assert homes(edge) == first
@@ -122,10 +122,10 @@ def test_the_bound_goes_by_what_other_load_balancers_have_in_flight(
 ) -> None:
     hot, released = {"X-Key": "hot"}, threading.Event()
     for one in served(rig, "abcd"):
-        one.delays_s["/"] = 0.05  # figures some milliseconds old are worth something
+        one.delays_s["/"] = 0.05  # requests outlast the age of the figures
         one.holds["/held"] = released
     edges = []
-    # The first has no bound to speak of: all of what it holds is at the key's own server.
+    # The first nginx has practically no bound: all of its requests are at the key's own server.
     for name, factor in (("edge-1", 1000), ("edge-2", 1.25)):
         options = f"""share_in_flight = true, upstreams = {{ web = {{
             hash_key = "header:X-Key", hash_balance_factor = {factor} }} }},"""
@@ -142,7 +142,7 @@ def test_the_bound_goes_by_what_other_load_balancers_have_in_flight(
         )
         asked = [clients.submit(first.get, "/held", hot) for _ in range(10)]
         rig.wait_until(lambda: (others(second)[home] or 0) >= 10, "the second knows of them")
-        # Its own requests are none, and would leave the key where it is.
+        # It has no requests of its own, which would leave the key in its place.
         rig.wait_until(
             lambda: home not in {second.get("/", hot).server for _ in range(5)}, "it goes elsewhere"
         )

@@ -1,4 +1,4 @@
-"""The nginx.conf that the Helm chart renders: nginx takes it, and requests go where hosts say."""
+"""The Helm chart's nginx.conf: nginx accepts it, and hosts decide where requests go."""
 
 import json
 import os
@@ -26,13 +26,13 @@ CERTIFICATE = "/run/secrets/tls/tls"
 
 
 def rendered(values: dict[str, Any] | str) -> str:
-    """Return the nginx.conf of values, or of a set of them."""
+    """Return the nginx.conf for these values, or for a named set of them."""
     chart = of_set(values) if isinstance(values, str) else render(values)
     return str(chart.named("ConfigMap", "steelyard-dataplane")["data"]["nginx.conf"])
 
 
 def at_home(config: str, status_port: int) -> str:
-    """Return it for this machine: its modules, its folders, free ports. Nothing else is another."""
+    """Return it for this machine, with only modules, folders and ports replaced."""
     command = [str(GENERATOR), "any", "--servers", "1000", "--variable", "steelyard_upstream"]
     generated = subprocess.run([*command, "--nginx", "nginx"], capture_output=True, text=True, check=True)
     places = {
@@ -50,7 +50,7 @@ def at_home(config: str, status_port: int) -> str:
     }
     for ours, here in places.items():
         config = config.replace(ours, here)
-    # What the image's start script adds.
+    # The image's start script adds this.
     names = re.findall(r"env (STEELYARD_\w+);", (OPENRESTY / "docker/start").read_text())
     main = [load_modules(), "user root;" if os.geteuid() == 0 else "", "daemon off;"]
     return "\n".join([*main, *(f"env {name};" for name in names), config])
@@ -84,7 +84,7 @@ def test_gixy_finds_nothing(name: str, tmp_path: Path) -> None:
     assert gixy is not None, "gixy-ng is not installed: run `make setup-tests`"
     path = tmp_path / "nginx.conf"
     path.write_text(rendered(name))
-    # Whether a site will never again be without TLS is its owner's to say.
+    # HSTS binds a site to TLS for good, so its owner decides.
     command = [gixy, "--format", "json", "--skips", "hsts_header", str(path)]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert json.loads(run.stdout) == [], run.stderr
@@ -106,7 +106,7 @@ def test_requests_go_to_the_upstream_that_their_host_says(pod: Rig, tmp_path: Pa
         assert status.get("/steelyard/ready").status == 200
         for host, server in (
             ("www.example.org", "web"),
-            ("shop.example.org", "shop"),  # by its first label
+            ("shop.example.org", "shop"),  # by the host's first label
             ("a.example.com", "web"),
             ("SHOP:8080", "shop"),
         ):
@@ -114,7 +114,7 @@ def test_requests_go_to_the_upstream_that_their_host_says(pod: Rig, tmp_path: Pa
         unknown = edge.get(headers={"Host": "other.example.org"})
         assert (unknown.status, "other" in unknown.json()["detail"]) == (404, True)
         assert "steelyard_" in status.get("/steelyard/metrics").body
-        # The control plane's pages are not where requests come in.
+        # The port of requests has no pages of the control plane.
         assert edge.get("/steelyard/status", {"Host": "other.example.org"}).status == 404
     finally:
         edge.stop()

@@ -1,4 +1,4 @@
-"""Weight tables that one Memcached item does not hold: a manifest, and the rows in chunks."""
+"""Weight tables too large for one Memcached item: a manifest, and the rows in chunks."""
 
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ CHUNK_BYTES = 160
 
 
 def publish(rig: "Rig", made: WeightTable, secret: str | None = None, *, but: int = 0) -> list[str]:
-    """Write a table in chunks as the controller does, all `but` the one of this number; return their keys."""
+    """Write a table in chunks as the controller does, `but` one of them; return their keys."""
     texts = table_chunks.split(made, CHUNK_BYTES)
     values = [text if secret is None else signature.sign(secret.encode(), text) for text in texts]
     names = [table_chunks.name_of(value) for value in values]
@@ -32,14 +32,14 @@ def publish(rig: "Rig", made: WeightTable, secret: str | None = None, *, but: in
 
 
 def servers(rig: "Rig", count: int = 5) -> list[tuple[str, str, int]]:
-    """Return rows, of which the first and the last are servers that answer; the others have no share."""
+    """Return rows. The first and the last are servers that answer; the others have no share."""
     a, z = rig.backend("a"), rig.backend("z")
     rows = [(f"m{number}", f"127.0.0.1:{number}", 1) for number in range(1, count - 1)]
     return [("a", a.address, 500), *rows, ("z", z.address, 500)]
 
 
 def split_evenly(shares: dict[str, int]) -> bool:
-    # Servers that refuse are tried again elsewhere.
+    # A request that a server refuses is tried elsewhere.
     return 15 <= shares.get("a", 0) <= 25 and sum(shares.values()) == 40
 
 
@@ -59,7 +59,7 @@ def test_a_table_in_chunks_is_served_and_its_weights_are_read_from_the_head(
     publish(rig, table(*rows[1:], generation=3), secret)
     edge.wait_for(3)
     rig.wait_until(lambda: edge.shares(10) == {"z": 10}, "the servers of the new table")
-    # Who looks late, for a head that rises no more, finds the manifest of generation 1.
+    # A late reader, whose head does not rise any more, finds the manifest of generation 1.
     assert edge.logged("is refused (") == edge.logged("is refused (older)")
 
 
@@ -105,5 +105,5 @@ def test_a_manifest_whose_rows_are_in_use_needs_no_chunks(rig: "Rig") -> None:
     edge.wait_for(1)
     later = table(("a", rows[0][1], 7), *rows[1:], generation=2)
     put(rig, TABLE, table_chunks.encode_manifest(later, ["0a", "0b"]))
-    edge.wait_for(2)  # its head does not rise, so the table's key is read
+    edge.wait_for(2)  # its head does not rise, so nginx reads the table's key
     assert edge.peer("a")["weight"] == 7

@@ -1,6 +1,6 @@
 """Servers come and go, drain and change their weights under load, and no request fails.
 
-Short here; `make churn` does it for a minute.
+This test is short; `make churn` takes a minute.
 """
 
 import os
@@ -24,12 +24,12 @@ pytestmark = pytest.mark.integration
 
 SECONDS = int(os.environ.get("CHURN_SECONDS", "10"))
 PICKERS = picker_list.own()
-# How often it goes through all of them: each is there for three changes, or where there is no time for fewer.
+# Rounds through all servers: each is there for three changes, or fewer if time is short.
 ROUNDS = max(1, SECONDS // (3 * len(PICKERS)))
 
 
 class Server:
-    """An nginx that answers after 0 to 20 ms; `kill` takes it away as a crash would."""
+    """An nginx that answers after 0 to 20 ms; `kill` ends it like a crash."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.name, self.port = name, free_port()
@@ -53,13 +53,13 @@ http {{ access_log off; {temporary} keepalive_requests 100000; server {{ listen 
         wait_until(lambda: listens(self.port), f"{name} listens")
 
     def kill(self) -> None:
-        """Kill it, with the connections it has."""
+        """Kill it, with its connections."""
         self._process.kill()
         self._process.wait()
 
 
 class Churn:
-    """A fleet that changes once a second: one server joins, one drains, one goes, weights are drawn anew."""
+    """A fleet that changes once a second: one server joins, one drains, one leaves, and weights change."""
 
     def __init__(self, rig: Rig, folder: Path) -> None:
         self.edge: Edge | None = None
@@ -73,12 +73,12 @@ class Churn:
         self.changes = {"added": 0, "drained": 0, "removed": 0, "re-weighted": 0}
 
     def add(self) -> None:
-        """Start a server and take it in."""
+        """Start a server and add it."""
         self.up.append(Server(self._folder, next(self._names)))
         self.changes["added"] += 1
 
     def step(self, picker: str) -> None:
-        """Kill who is out of every table, remove who drained, drain one, add one; publish."""
+        """Kill servers outside every table, remove the drained one, drain one, add one; publish."""
         self._wait_served()
         while self.gone:
             self.gone.pop().kill()
@@ -92,7 +92,7 @@ class Churn:
         self.changes["re-weighted"] += len(self.up)
 
     def _wait_served(self) -> None:
-        """Wait until every worker has the last table, and whoever drains has answered all."""
+        """Wait until every worker has the last table, and draining servers have answered all requests."""
         assert self.edge is not None
         edge, draining = self.edge, {server.name for server in self.draining}
         edge.wait_for(self._generation)
@@ -110,7 +110,7 @@ class Churn:
         return self._generation
 
     def stop(self) -> None:
-        """Kill what is left."""
+        """Kill the remaining servers."""
         for server in self.up + self.draining + self.gone:
             server.kill()
 
@@ -150,8 +150,8 @@ def test_no_request_fails_while_servers_come_and_go(rig: Rig, tmp_path: Path, wo
         assert int(requests[1]) > 0, report
         assert "Non-2xx" not in report, report
         assert "Socket errors" not in report, report
-        # Nothing was even retried: whoever drained finished its requests, and was asked for nothing after.
-        # (A Memcached that a busy machine keeps from answering concerns no client.)
+        # There was not even a retry: a draining server finished its requests, and got none afterwards.
+        # (A Memcached that is late on a busy machine concerns no client.)
         errors = [line for line in edge.log.read_text().splitlines() if "[error]" in line]
         assert [line for line in errors if "client: " in line] == []
         wait_until(

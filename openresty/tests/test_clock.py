@@ -1,4 +1,4 @@
-"""nginx on a machine whose clock is stepped: what it knows of tables and servers goes by another clock."""
+"""nginx on a machine whose clock is stepped: tables and servers follow another clock."""
 
 import time
 from email.utils import parsedate_to_datetime
@@ -20,7 +20,7 @@ FAKETIME = {
 
 
 class Clock:
-    """The time of day of what is started while it is set up."""
+    """The time of day for programs that start meanwhile."""
 
     def __init__(self, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         libraries = [*Path("/usr/lib").glob("*/faketime/libfaketime.so.1")]
@@ -34,7 +34,7 @@ class Clock:
         self.told = "".join(f"env {name};" for name in ("LD_PRELOAD", "FAKETIME_TIMESTAMP_FILE", *FAKETIME))
 
     def step(self, seconds: int) -> None:
-        """Set it so far from the true time, at once."""
+        """Set it at this distance from the true time, at once."""
         fresh = self._file.with_suffix(".new")
         fresh.write_text(f"{seconds:+d}s\n")
         fresh.replace(self._file)

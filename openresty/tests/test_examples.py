@@ -1,9 +1,8 @@
-"""The examples are what they say: each starts as it stands, serves real requests, and has nothing to warn of.
+"""Every example starts unchanged, serves real requests, and gives no warning.
 
-A test replaces only what depends on the machine: the port, the addresses of servers and of
-Memcached, the number of workers, the limit of open files, and where files lie. The first example is a
-whole nginx.conf. What it has around its http {} is around the others, too, and they have its two pages.
-What they include of each other stands in its place.
+A test replaces only values of the machine: the port, the addresses of servers and of Memcached, the number
+of workers, the limit of open files, and paths. The first example is a whole nginx.conf. The others get its
+lines around http {}, and its two pages. Includes of each other are replaced by their text.
 """
 
 import json
@@ -51,16 +50,16 @@ FOR_THIS_NGINX, FOR_DEBIAN = (
 GENERATED = "steelyard-web.conf"
 OF_SOME = (f"/etc/nginx/{GENERATED}", "/etc/nginx/servers-ca.pem")
 HAS_BALANCER_KEEPALIVE = "balancer_keepalive" in FOR_THIS_NGINX
-# What the first example says of OpenResty; Debian's nginx does not know it.
+# The first example's advice for OpenResty; Debian's nginx lacks this directive.
 OPENRESTY_POOL = {"keepalive 256;": "balancer_keepalive 256;"}
 
-# gixy knows no variable that Lua sets, and nginx resolves no name where an upstream has it:
-# many-servers.conf says so where it stands.
+# gixy is unaware of variables that Lua sets, and nginx resolves no name of an upstream. A comment in
+# many-servers.conf says so.
 WRONG_FINDINGS = {"many-servers.conf": "ssrf,http_splitting,missing_resolver"}
 
 
 def whole(name: str) -> str:
-    """Return the nginx.conf of an example, with the lines that it says stand before http {}."""
+    """Return the nginx.conf of an example, with the lines that its comments put before http {}."""
     text = (EXAMPLES / name).read_text()
     if name == FIRST:
         return text
@@ -68,12 +67,12 @@ def whole(name: str) -> str:
     text = text.replace(f"include /etc/nginx/{COMMON};", (EXAMPLES / COMMON).read_text())
     before = re.findall(r"^#   ((?:env|worker_\w+) .*;)$", text, re.MULTILINE)
     if LISTEN not in text:
-        text += f"server {{\n    {LISTEN}\n}}\n"  # that of gRPC is of HTTP/2 alone
+        text += f"server {{\n    {LISTEN}\n}}\n"  # the gRPC example listens for HTTP/2 alone
     return "\n".join([*before, around, text.replace(LISTEN, LISTEN + PAGES, 1), "}\n"])
 
 
 def on_this_machine(text: str, servers: list[str], memcached_port: int, workers: int) -> str:
-    """Replace what an example cannot know; fail where it no longer stands."""
+    """Replace the values of the machine; fail if one is missing."""
     root = "user root; " if os.geteuid() == 0 else ""
     temp = " ".join(f"{kind}_temp_path @FOLDER@/{kind};" for kind in TEMPORARY)
     replacements = {
@@ -99,11 +98,11 @@ def on_this_machine(text: str, servers: list[str], memcached_port: int, workers:
 
 @pytest.fixture
 def started(rig: Rig, tmp_path: Path) -> Iterator[Callable[..., Edge]]:
-    """Return the means to start an example before the servers a, b, c and d."""
+    """Return a function that starts an example with the servers a, b, c and d."""
     servers = [rig.backend(name).address for name in "abcd"]
     edges: list[Edge] = []
     (tmp_path / "nginx").mkdir()
-    # As an operator would have it.
+    # As an operator would write it.
     (tmp_path / "nginx" / GENERATED).write_text(FOR_THIS_NGINX)
 
     def start(
@@ -125,7 +124,7 @@ def started(rig: Rig, tmp_path: Path) -> Iterator[Callable[..., Edge]]:
 
 
 def ask_until_met(rig: Rig, edge: Edge, path: str, wanted: set[str]) -> list[str]:
-    """Ask until all of these servers, and no others, have answered; return who did."""
+    """Ask until all of these servers, and no others, have answered; return the names that did."""
     answered: list[str] = []
 
     def all_met() -> bool:
@@ -172,7 +171,7 @@ def test_several_upstreams_each_use_their_own_servers(rig: Rig, started: Callabl
     answered = ask_until_met(rig, edge, "/", {"a", "b"}) + ask_until_met(rig, edge, "/api/", {"b", "c"})
     assert edge.upstream("api")["picker"] == "least_conn"
 
-    # The server that is in both has done the work of both.
+    # The server in both upstreams has done the work of both.
     def of_both() -> list[int]:
         counts = [
             {row["address"]: row["completed"] for row in edge.upstream(name)["peers"]}
@@ -250,7 +249,7 @@ def test_any_upstream_serves_a_host_as_soon_as_the_list_has_it(
     rig.publish([("s", shop.address, 1, "up")], generation=1, upstream="shop")
     listed = {"v": 1, "term": 1, "generation": 1, "issued_at_ms": 0, "names": ["shop"]}
     rig.memcached.set("steelyard:1:upstreams", json.dumps(listed))
-    # Of upper case and with a port it is the same host.
+    # In upper case and with a port it is the same host.
     rig.wait_until(
         lambda: edge.get("/", {"Host": "SHOP.example.com:8080"}).server == "shop", "the shop is served"
     )

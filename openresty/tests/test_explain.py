@@ -1,4 +1,4 @@
-"""`explain = true`: the access log says which server a request went to, after how many tries, and why."""
+"""`explain = true`: the access log has the server of a request, the number of tries, and the reason."""
 
 import hashlib
 import hmac
@@ -34,7 +34,7 @@ def lines_of(rig: Rig, file: Path, count: int) -> list[str]:
 
 
 def explained(rig: Rig, edge: Edge, paths: list[str], headers: dict[str, str] | None = None) -> list[str]:
-    """Ask for the paths, one after the other; return what the access log says of each."""
+    """Ask for the paths, one after the other; return the access log's entry of each."""
     log = edge.log.parent / "why.log"
     before = log.read_text().count("\n") if log.exists() else 0
     for path in paths:
@@ -70,7 +70,7 @@ def test_each_try_has_its_reason(rig: Rig) -> None:
     lines = explained(rig, edge, ["/"] * 10)
     retried = [line for line in lines if " 2 [" in line]
     assert retried
-    # The first was chosen by its weight alone, the second as the least busy of those that were left.
+    # The first was chosen by its weight alone, the second as the least busy of the rest.
     pattern = r"/ ([ab]) 2 \[vnswrr \| retry: (a|b) [\d.]+/\d(, (a|b) [\d.]+/\d)?\]"
     assert [line for line in retried if not re.fullmatch(pattern, line)] == []
 

@@ -1,4 +1,4 @@
-"""What a client sees when servers fail: another server, or a reason."""
+"""A client's view when servers fail: another server, or a reason."""
 
 import http.client
 import socket
@@ -133,7 +133,7 @@ def test_nginx_s_own_upstreams_live_in_the_same_server(rig: "Rig") -> None:
     dead = edge.get("/dead")
     assert (dead.status, dead.json()["detail"]) == (502, "the server gave no valid answer")
     assert (edge.get("/first").status, edge.get("/first").server) == (200, "a")
-    assert edge.get("/handover?status=503").status == 503  # from `own`, asked the same
+    assert edge.get("/handover?status=503").status == 503  # from `own`, for the same request
     rig.wait_until(
         lambda: (edge.peer("a")["completed"], edge.peer("a")["failed"]) == (2, 1), "only ours are counted"
     )
@@ -213,7 +213,7 @@ def test_a_subrequest_that_ends_elsewhere_counts_its_tries_and_no_other(rig: "Ri
     edge.wait_for(1)
     for _ in range(5):
         connection = http.client.HTTPConnection("127.0.0.1", edge.port, timeout=PATIENCE_S)
-        connection.request("PURGE", "/asked")  # its copy is not sent twice, either
+        connection.request("PURGE", "/asked")  # its copy is not sent twice
         assert connection.getresponse().status == 200
         connection.close()
     rig.wait_until(lambda: edge.peer("a")["failed"] >= 5, "the tries are counted")
@@ -256,7 +256,7 @@ def test_subrequests_that_are_not_counted_are_shown(rig: "Rig") -> None:
 
 
 def port_of_ipv6() -> int:
-    """Return a free port of ::1; skips the test where there is no IPv6."""
+    """Return a free port of ::1; skip the test without IPv6."""
     try:
         with socket.socket(socket.AF_INET6) as probe:
             probe.bind(("::1", 0))
@@ -278,7 +278,7 @@ def test_a_server_on_ipv6(rig: "Rig") -> None:
 
 def test_a_server_may_be_written_otherwise_than_nginx_writes_it(rig: "Rig") -> None:
     port_of_ipv6()
-    # Where nobody listens, or no way leads to: nginx says in its own words which of them failed.
+    # No listener, or no route: nginx's own words name the one that failed.
     written = [
         "FD00::13",
         "fd00:0:0:0:0:0:0:14",
@@ -454,7 +454,7 @@ def test_requests_that_a_location_logs_itself_are_not_in_flight_for_ever(rig: "R
 
 
 def not_logged(rig: "Rig") -> "Edge":
-    """Start an nginx that is its own server, and answers /own itself."""
+    """Start an nginx that is its own server, and that answers /own itself."""
     return rig.edge(
         options='upstreams = { web = { bootstrap = {"127.0.0.1:@PORT@"} } },',
         servers=f"""
@@ -477,7 +477,7 @@ def pipelined(*paths: bytes) -> bytes:
 def test_a_request_in_the_memory_of_one_that_was_not_logged_is_counted(rig: "Rig") -> None:
     edge, requests, answers = not_logged(rig), pipelined(b"/own_log", b"/"), b""
     with socket.create_connection(("127.0.0.1", edge.port), timeout=PATIENCE_S) as client:
-        for _ in range(100):  # most of them begin in the millisecond in which the one before began
+        for _ in range(100):  # most begin in the same millisecond as the previous one
             client.sendall(requests)
             while answers.count(b"HTTP/1.1 200") < 2 or not answers.endswith(b"\r\nx"):
                 answers += client.recv(65536)

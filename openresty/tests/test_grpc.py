@@ -1,4 +1,4 @@
-"""gRPC through nginx: calls and streams arrive as they are, and their status tells which servers fail."""
+"""gRPC through nginx: calls and streams arrive unchanged, and their status shows failing servers."""
 
 import queue
 import subprocess
@@ -18,16 +18,16 @@ from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
-# Those that Envoy's outlier detection takes for 5xx.
+# The codes that Envoy's outlier detection counts like 5xx.
 SERVERS_FAULT = {2, 4, 12, 13, 14, 15}
 CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class Server:
-    """A server of gRPC that says its name; `fails_with` is a code to end every call with.
+    """A gRPC server that answers with its name; `fails_with` is a code to end every call with.
 
-    A message `end with N` ends its call with that code: in the trailers, or with nothing before it when the
-    message is `only end with N`. Messages of a stream are sent back one by one.
+    A message `end with N` ends its call with code N in the trailers. After `only end with N` nothing precedes
+    the code. Messages of a stream are sent back one by one.
     """
 
     def __init__(self, name: str) -> None:
@@ -62,7 +62,7 @@ class Server:
         yield from messages
 
     def stop(self) -> None:
-        """End it and what is under way."""
+        """End it and its open calls."""
         self._server.stop(None).wait()
 
 
@@ -75,7 +75,7 @@ class Client:
         self._call = self._channel.unary_unary("/test.Echo/Call")
 
     def call(self, message: bytes) -> tuple[int, str, str]:
-        """Return the code with which a call ended, its words, and which server it was."""
+        """Return the code of a call, its message, and the server."""
         try:
             answer, call = self._call.with_call(message, timeout=PATIENCE_S)
             assert answer == message
@@ -90,7 +90,7 @@ class Client:
 
 
 class Cluster:
-    """The example before servers of gRPC."""
+    """The example with gRPC servers behind it."""
 
     def __init__(self, rig: Rig, start: Callable[..., Edge], settings: str = "") -> None:
         port = free_port()
@@ -110,7 +110,7 @@ class Cluster:
         self.servers: list[Server] = []
 
     def serve(self, *names: str, dead: bool = False) -> list[Server]:
-        """Start servers of one weight, or none where there should be one, and publish them."""
+        """Start servers of equal weight, or leave one out, and publish them."""
         self.servers = [Server(name) for name in names]
         rows = [(server.name, server.address, 1, "up") for server in self.servers]
         if dead:
@@ -148,7 +148,7 @@ def test_calls_are_spread_and_a_stream_passes_message_by_message(rig: Rig, clust
     stream = cluster.client.stream(iter(sent.get, None), timeout=PATIENCE_S)
     for number in range(10):
         sent.put(b"message %d" % number)
-        assert next(stream) == b"message %d" % number  # before the next one is sent
+        assert next(stream) == b"message %d" % number  # before the next message is sent
     assert sum(row["in_flight"] for row in cluster.peers().values()) == 1
     sent.put(None)
     assert list(stream) == []
@@ -219,7 +219,7 @@ def test_a_drained_server_s_stream_is_closed_and_not_the_connection_that_it_shar
     rows = [(one.name, one.address, 1, "drain" if one.name == "x" else "up") for one in cluster.servers]
     rig.publish(rows, generation=2, upstream="rpc")
     rig.wait_until(lambda: cluster.peers()["x"]["in_flight"] == 0, "nginx has ended it")
-    for number in range(3):  # nginx sends the end of the other along with these
+    for number in range(3):  # nginx sends the other stream's end along with these
         queues["y"].put(b"message %d" % number)
         assert next(streams["y"]) == b"message %d" % number
     with pytest.raises(grpc.RpcError):

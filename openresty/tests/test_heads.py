@@ -1,4 +1,4 @@
-"""Heads of weight tables: what nginx reads instead of the table while servers and settings stay."""
+"""Heads of weight tables: nginx reads a head instead of the table while servers and settings stay."""
 
 import json
 import re
@@ -48,7 +48,7 @@ def publish(rig: "Rig", made: WeightTable, secret: str | None = None) -> None:
 
 
 def bytes_read(rig: "Rig") -> int:
-    """Return how many bytes Memcached has sent."""
+    """Return the number of bytes that Memcached has sent."""
     with socket.create_connection(("127.0.0.1", rig.memcached.port), timeout=PATIENCE_S) as client:
         client.sendall(b"stats\r\n")
         answer = b""
@@ -92,8 +92,8 @@ def test_a_table_whose_servers_stay_is_not_read_again(rig: "Rig") -> None:
         publish(rig, table(*rows, generation=generation))
         edge.wait_for(generation)
     assert edge.peer("server-0021")["weight"] == 21
-    # Each of the twenty tables would have been read, most of them twice. One is where a busy machine lets two
-    # seconds pass without a new one.
+    # Without heads, each of the twenty tables would be read, most of them twice. One is read if a busy
+    # machine lets two seconds pass without a new one.
     assert bytes_read(rig) - before < 10 * size
 
 
@@ -105,7 +105,7 @@ def test_a_controller_that_writes_no_heads_and_one_that_does_may_follow_each_oth
     edge.wait_for(1)
     publish(rig, table(*rows, generation=2, term=2))
     edge.wait_for(2, term=2)
-    # The one without heads leads again; the last head is there for a while, and is older.
+    # The controller without heads leads again. The last head remains for a while, and is older.
     rig.publish([("b", b.address, 1, "up")], generation=3, term=3)
     put(rig, HEAD, weight_table.encode_head(table(*rows, generation=1, term=1)))
     edge.wait_for(3, term=3)

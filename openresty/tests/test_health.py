@@ -1,4 +1,4 @@
-"""Servers that fail are left alone for a while: passive checks, ejection, active checks."""
+"""Failing servers get no requests for a while: passive checks, ejection, active checks."""
 
 import contextlib
 import http.client
@@ -41,7 +41,7 @@ def backends(rig: "Rig", names: str, *, picker: str = "vnswrr") -> list["Backend
 def wait_health(
     rig: "Rig", edge: "Edge", peer: str, health: str, *, eligible: bool, fail_open: bool = False
 ) -> None:
-    """Wait until a status shows a peer so, and every worker leaves out as many servers as it does."""
+    """Wait until the status has this state of a peer, and every worker leaves out as many servers."""
 
     def seen() -> bool:
         status = edge.status()
@@ -57,7 +57,7 @@ def wait_health(
 
 
 def picks(rig: "Rig", edge: "Edge", peer: str) -> int:
-    """Return how often a peer was picked, once every worker has flushed its counts."""
+    """Return the picks of a peer, after every worker has flushed its counts."""
     seen: list[int] = []
 
     def settled() -> bool:
@@ -70,7 +70,7 @@ def picks(rig: "Rig", edge: "Edge", peer: str) -> int:
 
 
 def count(edge: "Edge", requests: int) -> dict[str, int]:
-    """Return how many of so many requests each server answered, well or not."""
+    """Send requests, and return the number that each server answered, well or not."""
     counts: dict[str, int] = {}
     for _ in range(requests):
         server = edge.get().server
@@ -131,8 +131,8 @@ def test_a_server_that_never_answers_costs_one_request_each_fail_timeout(rig: "R
     )
     edge = rig.edge(options=options, servers=FAST, workers=2)
     edge.wait_for(1)
-    # More than max_fails, and no more than a busy machine answers well before the time-out: if the other one
-    # were out, too, both would be used.
+    # More than max_fails, and few enough that a busy machine answers well before the time-out. If the other
+    # server were out, too, both would be used.
     with edge.under_load(8, "/hung") as statuses:
         rig.wait_until(lambda: edge.logged(": b (") >= 1, "it is out")
         rig.wait_until(lambda: edge.peer("b")["in_flight"] == 0, "what was under way there then is over")
@@ -162,7 +162,7 @@ def test_the_first_answer_takes_a_server_back(rig: "Rig") -> None:
 
 
 def wait_half_open(rig: "Rig", edge: "Edge") -> None:
-    """Wait until the next request is the one that finds out about b."""
+    """Wait until the next request is the trial for b."""
     rig.wait_until(
         lambda: (edge.peer("b")["health"], edge.peer("b")["out_for_s"]) == ("fails", None), "b is half-open"
     )
@@ -200,7 +200,7 @@ def test_a_server_that_is_back_starts_slowly(rig: "Rig") -> None:
         return shares[-1] == 0.5
 
     rig.wait_until(whole, "b has its whole share")
-    grown = [share for share in shares if share > 0]  # at 0 the workers have not seen the answer yet
+    grown = [share for share in shares if share > 0]  # at 0 the workers have not noticed the answer yet
     assert grown[0] < 0.35
     assert grown == sorted(grown)
     assert count(edge, 10) == {"a": 5, "b": 5}
@@ -285,7 +285,7 @@ def test_a_server_that_fails_at_once_wins_nothing_by_it(rig: "Rig", picker: str)
     for one in backends(rig, "abc", picker=picker):
         if one.name == "b":
             one.statuses["/"] = 500
-    edge = edge_with(rig, EJECT % 60 + ', hash_key = "header:X-Key"')  # which no request has
+    edge = edge_with(rig, EJECT % 60 + ', hash_key = "header:X-Key"')  # no request has it
     edge.wait_for(1)
     assert count(edge, 300).get("b", 0) <= 100  # its weight's share
     rig.wait_until(lambda: edge.get() and edge.peer("b")["health"] == "ejected", "it is ejected")
@@ -299,7 +299,7 @@ def test_further_statuses_count_as_failures_where_the_upstream_says_so(rig: "Rig
     made[1].statuses["/"] = 429
     edge = edge_with(rig, EJECT % 60 + ", failure_statuses = { 429, 404 }")
     edge.wait_for(1)
-    assert {edge.get().status for _ in range(3)} == {200, 429}  # the client gets what the server says
+    assert {edge.get().status for _ in range(3)} == {200, 429}  # the client gets the server's answer
     rig.wait_until(lambda: edge.get() and edge.peer("b")["health"] == "ejected", "it is ejected")
     assert (edge.peer("b")["completed"], edge.peer("a")["failed"]) == (0, 0)
 
@@ -405,7 +405,7 @@ def test_a_check_takes_a_server_out_though_its_requests_succeed(rig: "Rig", work
 
 def test_a_check_finds_a_server_that_is_not_there(rig: "Rig") -> None:
     a, b = backends(rig, "ab")
-    # Before nginx is there: a check that met it just then would be closed and not refused.
+    # Before nginx starts: a check in that very moment would be closed, not refused.
     b.stop()
     edge = edge_with(rig, f"{CHECK}, max_fails = 0, eject = false")
     edge.wait_for(1)
@@ -449,7 +449,7 @@ Behaviour = Callable[[socket.socket, bytes], object]
 
 @contextlib.contextmanager
 def server_that(behaves: Behaviour, tls: ssl.SSLContext | None = None) -> Iterator[str]:
-    """Listen; do with each connection, once it has asked for something, what `behaves` does."""
+    """Listen, and call `behaves` with each connection after its request."""
     listener = socket.create_server(("127.0.0.1", 0))
     taken: list[socket.socket] = []
 
@@ -474,18 +474,18 @@ def server_that(behaves: Behaviour, tls: ssl.SSLContext | None = None) -> Iterat
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
         thread.join()
-        for connection in taken:  # who sends nothing would go on for ever
+        for connection in taken:  # a silent one would go on for ever
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
 
 def says(text: str) -> Behaviour:
-    """Return what sends a text and hangs up."""
+    """Return a behaviour that sends a text and hangs up."""
     return lambda connection, _: connection.sendall(text.encode())
 
 
 def repeats(text: str, pause_s: float = 0, first: str = "HTTP/1.1 200 OK\r\n") -> Behaviour:
-    """Return what sends a text again and again, until the other end has enough."""
+    """Return a behaviour that repeats a text until the other end hangs up."""
 
     def behave(connection: socket.socket, _: bytes) -> None:
         connection.sendall(first.encode())

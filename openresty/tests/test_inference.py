@@ -1,4 +1,4 @@
-"""Inference engines: what they are asked and answer steers picks, by the example and by the module."""
+"""Inference engines: their requests and answers steer picks, in the example and in the module."""
 
 import contextlib
 import http.client
@@ -42,14 +42,14 @@ def asked(edge: Edge, body: Any, path: str = CHAT, key: str = "") -> Iterator[ht
 
 
 def chat(*turns: Any, **more: Any) -> dict[str, Any]:
-    """Return a conversation's request: the user's first words, the answer, the user's next ..."""
+    """Return a conversation's request: the user's first words, the answer, the user's next words ..."""
     roles = ("user", "assistant")
     said = [{"role": roles[i % 2], "content": turn} for i, turn in enumerate(turns)]
     return {"model": "llama", "messages": [SYSTEM, *said], **more}
 
 
 def ask(edge: Edge, body: Any, path: str = CHAT, key: str = "") -> tuple[int, str]:
-    """Ask, and return the status and who answered."""
+    """Ask, and return the status and the engine that answered."""
     with asked(edge, body, path, key) as response:
         response.read()
         return response.status, response.headers.get("X-Backend", "")
@@ -57,7 +57,7 @@ def ask(edge: Edge, body: Any, path: str = CHAT, key: str = "") -> tuple[int, st
 
 @pytest.fixture
 def example(rig: Rig, engines: list[Engine], tmp_path: Path) -> Iterator[Edge]:
-    """Return the example before them, as it stands."""
+    """Return the unchanged example with these engines behind it."""
     (tmp_path / "nginx").mkdir()
     addresses = [engine.address for engine in engines]
     text = on_this_machine(whole("inference.conf"), addresses, rig.memcached.port, 1)
@@ -73,7 +73,7 @@ def test_the_example_starts_without_a_warning_and_streams_each_token(
     for engine in engines:
         engine.going.clear()
     with asked(example, chat("Hello", stream=True)) as response:
-        assert response.readline().startswith(b"data: ")  # and the engine has sent no more
+        assert response.readline().startswith(b"data: ")  # the engine has sent nothing else
         assert [engine.inside for engine in engines].count(1) == 1
         for engine in engines:
             engine.going.set()
@@ -124,7 +124,7 @@ def test_a_conversation_stays_when_engines_come(rig: Rig, engines: list[Engine],
     edge.wait_for(2)
     assert {ask(edge, chat("Hello"), key=str(number))[1] for number in range(12)} == {"a"}
     assert {ask(edge, chat("Hello"), key=str(number))[1] for number in range(12, 36)} == {"a", "b", "c"}
-    # And when they go.
+    # The counts fall again when the requests end.
     rig.publish([*rows[:1], rows[2]], generation=3, picker="bounded_hash")
     edge.wait_for(3)
     assert {ask(edge, chat("Hello"), key=str(number))[1] for number in range(36)} == {"a", "c"}
@@ -167,12 +167,12 @@ def test_a_body_of_any_size_arrives_whole(rig: Rig, engines: list[Engine], kilob
     edge = edge_with(rig, engines, "hash_key = inference.prefix, cost = inference.cost")
     body = json.dumps(chat("Question", "y" * 1024 * kilobytes, "And then?")).encode()
     answers = [ask(edge, body) for _ in range(6)]
-    # What is above 512 kB is not read: it has no key, and goes by its length.
+    # A body above 512 kB is not read. It has no key, and its length counts.
     assert (len({name for _, name in answers}) == 1) == (kilobytes < 512)
     assert {status for status, _ in answers} == {200}
     assert [sent for engine in engines for sent in engine.bodies] == [body] * 6
     cost = edge.upstream()["cost"]
-    # Those 300 tokens that an answer is taken for, until one has said.
+    # The 300 tokens that an answer is assumed to have, until the first usage.
     assert (cost["malformed"], round(cost["mean"], 3)) == (0, len(body) / 4 + 4 * 300)
 
 
@@ -239,7 +239,7 @@ def test_a_stream_s_latency_is_the_time_to_its_first_event(rig: Rig, engines: li
     rig.wait_until(lambda: sum(reports.total(f"e{n}", "completed") for n in range(3)) == 1, "its report")
     peers = [peer for report in reports.by_seq.values() for peer in report["peers"].values()]
     (latency_ms,) = [peer["latency_ms"] for peer in peers if peer["completed"]]
-    # nginx counts in whole milliseconds, and looks at the clock once a turn.
+    # nginx counts whole milliseconds, and reads the clock once a turn.
     assert 1000 * engines[0].thinks_s - 20 <= latency_ms <= 1000 * event_s + 20, (header_s, event_s)
 
 
@@ -248,14 +248,14 @@ def test_what_an_engine_says_of_its_load_counts_while_its_stream_lasts(
 ) -> None:
     edge = edge_with(rig, engines[:2], 'picker = "vnswrr2"')
     for engine in engines:
-        engine.thinks_s = 0.1  # what is said counts for some 24 times as long
+        engine.thinks_s = 0.1  # a reported figure counts for about 24 times as long
     for _ in range(4):
         ask(edge, chat("Hello", stream=True))
     for engine, in_flight in zip(engines, ("50", "1", "1"), strict=True):
         engine.headers["X-Steelyard-In-Flight"] = in_flight
         engine.going.clear()
-    time.sleep(0.2)  # a header is looked for each 0.1 s until one has it
-    with contextlib.ExitStack() as streams:  # none of which ends
+    time.sleep(0.2)  # nginx looks for the header each 0.1 s until it finds one
+    with contextlib.ExitStack() as streams:  # none of them ends
         opened = [streams.enter_context(asked(edge, chat("Hello", stream=True))) for _ in range(12)]
         assert [response.headers["X-Backend"] for response in opened].count("a") <= 3
 

@@ -1,4 +1,4 @@
-"""The jobs that one worker does for all: what keeps them from being done is shown, and does not last."""
+"""The jobs that one worker does for all: an obstacle is shown, and does not last."""
 
 import contextlib
 import os
@@ -47,10 +47,10 @@ def noted(edge: Edge, key: str) -> int:
 
 @contextlib.contextmanager
 def stopped(rig: Rig, pid: int) -> Iterator[None]:
-    """Stop a worker, wait until it stands still, and let it go on."""
+    """Stop a worker, wait until it is stopped, and let it go on."""
     os.kill(pid, signal.SIGSTOP)
     try:
-        # Until then it may still accept a connection, whose client would wait as long as it stands.
+        # Until then it may still accept a connection, and its client would wait until it goes on.
         status = Path(f"/proc/{pid}/status")
         rig.wait_until(lambda: "\nState:\tT" in status.read_text(), "the worker stands still")
         yield
@@ -92,7 +92,7 @@ def test_timers_that_nginx_refuses_are_counted_and_logged_once(rig: Rig) -> None
     rig.publish([("a", a.address, 1, "up")], generation=1)
     http = one_upstream(rig.memcached.port, "upstreams = { web = {} },", "}")
     edge = rig.edge_of("lua_max_pending_timers 2;" + http)
-    edge.wait_for(1)  # late, but it comes
+    edge.wait_for(1)  # it arrives late
     assert edge.shares(3) == {"a": 3}
     rig.wait_until(lambda: edge.peer("a")["completed"] == 3, "counts are handed in without a timer")
     rig.wait_until(lambda: edge.status()["timer_errors"] > 1, "refused timers are counted")

@@ -1,4 +1,4 @@
-"""What lasts long by its nature is not slow: its server keeps its share of the requests afterwards."""
+"""A request that is long by nature is not slow: its server keeps its share of the requests afterwards."""
 
 import http.client
 import socket
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.integration
 
 SERVERS = 3
 REQUESTS = 20 * SERVERS
-SHORT = "/?sleep_s=0.005"  # so that what a busy machine adds decides less
+SHORT = "/?sleep_s=0.005"  # so that a busy machine's delays matter less
 LONG_S = 1.8
 SOCKET = (
     b"GET /socket?body_s=%.1f HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
@@ -39,7 +39,7 @@ OPEN_S = 300  # longer than any test; the client hangs up
 
 
 def cluster(rig: Rig, picker: str) -> Edge:
-    """Start equal servers, and an nginx that knows how fast they are."""
+    """Start equal servers, and an nginx that knows their latencies."""
     servers = [rig.backend(f"server-{number}") for number in range(SERVERS)]
     rows = [(server.name, server.address, 1, "up") for server in servers]
     rig.publish(rows, generation=1, picker=picker)
@@ -50,19 +50,19 @@ def cluster(rig: Rig, picker: str) -> Edge:
 
 
 def answered_late(edge: Edge) -> str:
-    """Ask for what takes long to answer (a long poll); return who did."""
+    """Ask for a slow answer (a long poll); return the server."""
     return edge.get(f"/?sleep_s={LONG_S}").server
 
 
 def streamed(edge: Edge) -> str:
-    """Ask for what begins at once and takes long to end; return who sent it."""
+    """Ask for an answer that begins at once and ends late; return the server."""
     answer = edge.get(f"/?body_s={LONG_S}")
     assert len(answer.body) > 1
     return answer.server
 
 
 def upgraded(edge: Edge) -> str:
-    """Open what is no request any more (a WebSocket) until its server ends it; return which that was."""
+    """Open a WebSocket until its server ends it; return the server."""
     with socket.create_connection(("127.0.0.1", edge.port), timeout=PATIENCE_S) as client:
         client.sendall(SOCKET)
         answer = b""
@@ -81,10 +81,10 @@ def test_the_server_of_one_long_request_keeps_its_share(
     edge = cluster(rig, picker)
     server = ask(edge)
     rig.wait_until(lambda: edge.peer(server)["in_flight"] == 0, "the long request is let go")
-    # Counted, it would have been a fifth of the latency at once: more than a busy machine adds to 5 ms.
+    # If it counted, it would be a fifth of the latency at once: more than a busy machine adds to 5 ms.
     assert edge.peer(server)["latency_ms"] < 1000 * LONG_S / 10
     shares = edge.shares(REQUESTS, SHORT)
-    if picker != "peak_ewma":  # which follows every difference, a busy machine's too
+    if picker != "peak_ewma":  # it follows every difference, also of a busy machine
         assert shares.get(server, 0) >= REQUESTS / SERVERS / 2, shares  # an even part is a third
 
 
@@ -102,7 +102,7 @@ def test_latency_is_the_time_to_the_header_and_none_for_an_upgrade(rig: Rig) -> 
 
 
 def opened(edge: Edge, path: str) -> socket.socket:
-    """Ask for what stays open, and wait for its header; the caller hangs up."""
+    """Ask for an answer that stays open, and wait for its header; the caller hangs up."""
     client = socket.create_connection(("127.0.0.1", edge.port), timeout=PATIENCE_S)
     upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\n" if path.startswith("/socket") else ""
     client.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n{upgrade}\r\n".encode())
@@ -130,7 +130,7 @@ def test_a_stream_that_nobody_lets_go_of_is_in_flight(rig: Rig) -> None:
     rig.publish([("only", only.address, 1, "up")], generation=1)
     edge = rig.edge(servers=UPGRADES)
     edge.wait_for(1)
-    with opened(edge, f"/?body_s={OPEN_S}"):  # whose header() names the server
+    with opened(edge, f"/?body_s={OPEN_S}"):  # the example's header() names the server
         rig.wait_until(lambda: edge.peer("only")["in_flight"] == 1, "it is in flight")
 
 
@@ -139,7 +139,7 @@ def test_a_slow_reader_of_a_buffered_response_does_not_keep_its_server_busy(rig:
     rig.publish([("only", only.address, 1, "up")], generation=1)
     edge = rig.edge(servers=UPGRADES)
     edge.wait_for(1)
-    size = 16 * 1024 * 1024  # more than the sockets' buffers take, less than proxy_buffers
+    size = 16 * 1024 * 1024  # more than the sockets' buffers, less than proxy_buffers
     with opened(edge, f"/buffered?bytes={size}"), opened(edge, f"/?bytes={size}"):
         rig.wait_until(lambda: edge.peer("only")["picks"] == 2, "both are counted")
         rig.wait_until(lambda: edge.peer("only")["in_flight"] == 1, "one is let go, and the other is not")

@@ -1,4 +1,4 @@
-"""Sessions of a server that has left are closed after a grace, spread over a while; too old ones, too."""
+"""Sessions of a server that left are closed after a grace, spread over a while; so are too old ones."""
 
 import contextlib
 import http.client
@@ -59,7 +59,7 @@ class Cluster:
         self.rig.publish(rows, generation=self.generation, upstream=upstream, picker="least_conn")
 
     def leaves(self, how: str) -> None:
-        """Have server a leave: drained, deleted or dead."""
+        """Make server a leave: drained, deleted or dead."""
         if how == "dead":
             assert self.edge.get("/mark?id=a").body == "true\n"
             return
@@ -67,7 +67,7 @@ class Cluster:
         self.publish("drain" if how == "drained" else "", "up")
 
     def closed(self) -> int:
-        """Return how many sessions nginx says that it has closed."""
+        """Return the number of sessions that nginx has closed."""
         return int(self.edge.upstream()["sessions_closed"])
 
 
@@ -183,7 +183,7 @@ def test_sessions_are_closed_at_an_age_and_short_requests_and_idle_connections_a
         assert all(echoes(client) for client in second)
         kept.request("GET", "/")
         assert kept.getresponse().status == 200
-        assert kept.sock.getsockname()[1] == own_port  # not opened anew
+        assert kept.sock.getsockname()[1] == own_port  # the same connection
 
 
 @pytest.mark.parametrize("cluster", [GRACE], indirect=True)

@@ -1,4 +1,4 @@
-"""Hundreds of upstreams in one nginx: all get their tables, reports and checks, and none holds up another."""
+"""Hundreds of upstreams in one nginx: all get their tables, reports and checks, and none delays another."""
 
 import json
 import socket
@@ -15,7 +15,7 @@ from openresty.tests.rig import Rig
 
 pytestmark = pytest.mark.integration
 
-# nginx runs 256 timers at a time and drops what is due beyond (lua_max_running_timers).
+# nginx runs 256 timers at a time and drops further due ones (lua_max_running_timers).
 COUNT = 400
 
 NAMES = [f"u{number}" for number in range(COUNT)]
@@ -44,7 +44,7 @@ def test_every_one_of_four_hundred_upstreams_has_its_table_its_report_and_its_ch
         rig.publish([("a", a.address, 1, "up")], generation=1, upstream=name, check=check)
     edge = rig.edge(options=UPSTREAMS, workers=2)
     edge.wait_for(1)
-    # The first may have been held for some seconds when a busy machine gets to the last.
+    # On a busy machine the first may be held for some seconds before the last one starts.
     rig.wait_until(lambda: {*rungs(edge).values()} <= {"fresh", "hold"}, "every upstream has its table")
     missing = {*NAMES}
 
@@ -82,7 +82,7 @@ def test_what_is_wrong_with_one_upstream_is_its_own_fault_and_changes_nothing_fo
 
 @pytest.fixture
 def dripping() -> Iterator[str]:
-    """A Memcached of endless answers, a byte every tenth of a second: its address."""
+    """Yield the address of a Memcached with endless answers, a byte every tenth of a second."""
     ended = threading.Event()
     listener = socket.create_server(("127.0.0.1", 0), backlog=64)
 
@@ -127,7 +127,7 @@ def test_a_memcached_that_drips_its_answer_holds_up_nobody_for_long(rig: Rig, dr
 
 
 class FakeMemcached:
-    """A Memcached that answers each look-up late, and does not take what is written to some keys."""
+    """A Memcached that answers each look-up late, and refuses writes to some keys."""
 
     def __init__(self, *, late_s: float = 0.0, refused: str = "") -> None:
         self.values: dict[str, bytes] = {}

@@ -1,4 +1,4 @@
-"""max_conns: no server has more requests in flight, and who finds all of them full waits or is told."""
+"""max_conns: no server has more requests in flight. When all are full, a request waits or is refused."""
 
 import contextlib
 import http.client
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.integration
 
 
 class Gate:
-    """A server whose requests end when it is opened, or after `busy_s`; it knows how many it had at once."""
+    """A server whose requests end when it is opened, or after `busy_s`; it counts simultaneous ones."""
 
     def __init__(self, busy_s: float = PATIENCE_S) -> None:
         self.opened = threading.Event()
@@ -54,7 +54,7 @@ class Gate:
         self._thread.start()
 
     def stop(self) -> None:
-        """Let everybody go, and stop listening."""
+        """Let all requests end, and stop listening."""
         self.opened.set()
         self._server.shutdown()
         self._server.server_close()
@@ -112,7 +112,7 @@ def hold(
     path: str = "/plain",
     headers: dict[str, str] | None = None,
 ) -> list[Future[Answer]]:
-    """Send so many requests that stay at the servers."""
+    """Send requests that stay at the servers."""
     held = [clients.submit(edge.get, path, headers) for _ in range(count)]
     rig.wait_until(lambda: sum(server.inside for server in servers) == count, f"{count} requests are held")
     return held
@@ -163,13 +163,13 @@ def test_servers_of_two_sizes_have_a_limit_each(
         assert refused.status == 503
         assert "all 3 servers have as many requests in flight as their max_conns" in refused.json()["detail"]
         assert [peer.get("max_conns") for peer in edge.upstream()["peers"]] == [6, 1, None]
-        # One that waits has the place that any of them gives back.
+        # A waiting request gets the first place that is free anywhere.
         waits = clients.submit(edge.get, "/limited")
         rig.wait_until(lambda: edge.upstream()["queued"] >= 1, "it waits")
         for server in servers:
             server.opened.set()
         assert {answer.result().status for answer in [*held, waits]} == {200}
-        # What a table says of a server may change, and nothing else with it.
+        # A table may change only this value of a server.
         rig.publish(rows, generation=2, picker=picker, of_peers={"s0": {"max_conns": 7}})
         edge.wait_for(2)
         assert [peer.get("max_conns") for peer in edge.upstream()["peers"]] == [7, None, None]
@@ -238,7 +238,7 @@ def test_who_waits_is_served_as_soon_as_there_is_room(
         rig.wait_until(lambda: edge.upstream()["queued"] == 40, "all of them wait")
         servers[0].opened.set()
         assert {answer.result().status for answer in (*held, *waiting)} == {200}
-        assert servers[0].most <= workers  # each may see the server free in the same moment
+        assert servers[0].most <= workers  # each worker may find the server free in the same moment
         assert edge.upstream()["full"] == 0
 
 
@@ -249,7 +249,7 @@ def test_more_do_not_wait_than_the_queue_holds(rig: Rig, clients: ThreadPoolExec
         waiting = [clients.submit(edge.get, "/limited") for _ in range(5)]
         rig.wait_until(lambda: edge.upstream()["queued"] == 5, "five wait")
         assert edge.get("/limited").status == 503
-        assert edge.get("/plain").status == 503  # where the location does not wait, nobody does
+        assert edge.get("/plain").status == 503  # without limit() in the location nothing waits
         servers[0].opened.set()
         assert {answer.result().status for answer in (*held, *waiting)} == {200}
         assert servers[0].most == 1
@@ -279,7 +279,7 @@ def test_a_body_that_waited_arrives_whole(rig: Rig, clients: ThreadPoolExecutor)
 
         posted = clients.submit(post)
         rig.wait_until(lambda: edge.upstream()["queued"] == 1, "it waits")
-        rig.publish([("a", a.address, 1, "up")], generation=2)  # which is a server that has room
+        rig.publish([("a", a.address, 1, "up")], generation=2)  # a server with room
         assert posted.result() == 200
         assert [len(body) for _, _, body in a.received] == [100_000]
 
@@ -349,8 +349,8 @@ def test_what_a_cache_has_waits_for_no_server(rig: Rig, clients: ThreadPoolExecu
     assert edge.upstream()["queued"] == 0
     missed = edge.get("/cached?other")
     assert (missed.status, held.result().status, edge.upstream()["queued"]) == (200, 200, 1)
-    assert edge.get("/cached?other").headers["X-Cache"] == "HIT"  # who waited has filled the cache
-    # A server that was not there has failed nobody.
+    assert edge.get("/cached?other").headers["X-Cache"] == "HIT"  # the waiting request has filled the cache
+    # No server was asked, so none has failed.
     rig.wait_until(lambda: edge.peer("a")["completed"] == 3, "all are counted")
     assert edge.peer("a")["failed"] == 0
 
@@ -373,7 +373,7 @@ def test_who_sends_a_long_body_waits_at_its_end(rig: Rig, clients: ThreadPoolExe
     with socket.create_connection(("127.0.0.1", edge.port), PATIENCE_S) as client:
         head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nConnection: close\r\n\r\n"
         client.sendall(head.encode() + b".")
-        time.sleep(0.3)  # it has been looked at by now
+        time.sleep(0.3)  # nginx has looked at it by now
         held = clients.submit(edge.get, "/front?sleep_s=1")
         rig.wait_until(lambda: edge.peer("a")["in_flight"] == 1, "the server is full")
         client.sendall(b".")
@@ -402,7 +402,7 @@ def test_a_client_that_left_gives_its_place_to_another(rig: Rig, clients: Thread
     rig.wait_until(lambda: edge.upstream()["queued"] == 2, "the second waits")
     assert edge.get("/limited?too_many").status == 503
     first.close()
-    edge.status()  # nginx looks at connections in their order: it knows by now
+    edge.status()  # nginx handles connections in order, so it has noticed
     third = clients.submit(edge.get, "/limited?third")
     assert [answer.result().status for answer in (held, second, third)] == [200, 200, 200]
     assert [path for path, _, _ in a.received] == ["/?sleep_s=3", "/limited?second", "/limited?third"]
@@ -429,7 +429,7 @@ def test_who_left_a_location_that_logs_itself_lets_the_next_go_first(
             rig.wait_until(lambda: edge.upstream()["queued"] == 1, "the first waits")
             second = clients.submit(edge.get, "/limited")
             rig.wait_until(lambda: edge.upstream()["queued"] == 2, "the second waits")
-        # No request from here on: one in the memory of the first would find it.
+        # No further request: one in the same memory would find the first one's entry.
         servers[0].opened.set()
         assert [answer.result().status for answer in (held, second)] == [200, 200]
 

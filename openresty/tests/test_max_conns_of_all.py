@@ -1,4 +1,4 @@
-"""A table's `max_conns`: a limit of requests at a server over all load balancers that share theirs."""
+"""A table's `max_conns`: a limit of requests at a server over all load balancers that share counts."""
 
 import contextlib
 import threading
@@ -32,7 +32,7 @@ def limited(rig: Rig, max_conns: int, picker: str = "vnswrr2") -> Backend:
 
 @contextlib.contextmanager
 def held(rig: Rig, edge: Edge, clients: ThreadPoolExecutor, server: Backend, requests: int) -> Iterator[None]:
-    """Have so many requests in flight."""
+    """Keep requests in flight."""
     asked = [clients.submit(edge.get, "/held") for _ in range(requests)]
     rig.wait_until(lambda: edge.peer("a")["in_flight"] == requests, "they are in flight")
     try:
@@ -82,8 +82,8 @@ def test_it_holds_for_requests_that_are_too_short_for_picks_to_go_by_it(rig: Rig
     with first.under_load(1), second.under_load(1) as statuses:
         wait_for_state(rig, second, "on")
         rig.wait_until(lambda: len(statuses) > 50, "requests of a millisecond")
-        assert exchange(second)["state"] == "on"  # and not late
-    wait_for_state(rig, second, "steady")  # and not at rest: the next request is to know
+        assert exchange(second)["state"] == "on"  # not late
+    wait_for_state(rig, second, "steady")  # not at rest, so that the next request has the figures
     assert set(statuses) == {200}
 
 

@@ -1,4 +1,4 @@
-"""What a worker of nginx keeps: nothing of servers that are gone."""
+"""The memory of a worker: it keeps nothing of servers that are gone."""
 
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ AT_ONCE = 20
 
 OPTIONS = "fetch_interval_s = 0.05, upstreams = { web = { bootstrap = {} } },"
 
-# Without what LuaJIT has compiled, of which there is more for many minutes, and without garbage.
+# Without garbage, and without compiled code, which LuaJIT adds to for many minutes.
 HEAP = """
 location = /heap { content_by_lua_block {
     require("jit").flush() collectgarbage() collectgarbage() ngx.print(collectgarbage("count")) } } }
@@ -29,7 +29,7 @@ def test_addresses_that_are_gone_leave_the_heap_as_it_was(rig: "Rig") -> None:
     port = rig.dead_address().rpartition(":")[2]
 
     def churn(edge: "Edge", generations: range) -> float:
-        """Take tables of ever new servers, one of which refuses requests; return the heap in kB."""
+        """Serve tables of ever new servers, one of them refusing requests; return the heap in kB."""
         for generation in generations:
             fresh = [f"127.1.{generation}.{n}:{port}" for n in range(1, AT_ONCE + 1)]
             rows = [
@@ -42,5 +42,5 @@ def test_addresses_that_are_gone_leave_the_heap_as_it_was(rig: "Rig") -> None:
         return float(edge.get("/heap").body)
 
     before = churn(edge, range(1, 11))
-    # 600 addresses: 0.2 kB of each would be too much.
+    # 600 addresses: 0.2 kB for each would be too much.
     assert churn(edge, range(11, 41)) - before < 120

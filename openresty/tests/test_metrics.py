@@ -29,7 +29,7 @@ def edge_with(
 
 
 def parsed(page: "Answer") -> tuple[Series, dict[str, str]]:
-    """Return what Prometheus reads: each series' value, and each family's type."""
+    """Return the metrics as Prometheus reads them: each series' value, and each family's type."""
     assert page.status == 200
     assert page.headers["Content-Type"] == CONTENT_TYPE
     series: Series = {}
@@ -74,7 +74,7 @@ def test_prometheus_reads_the_metrics_and_they_agree_with_the_status_page(rig: "
         dict(labels)["rung"]: on for (name, labels), on in series.items() if name == "steelyard_upstream_rung"
     }
     assert {*rungs} == {"fresh", "hold", "drift", "saved", "bootstrap", "none"}
-    assert sum(rungs.values()) == rungs["fresh"] + rungs["hold"] == 1  # on a busy machine the latter
+    assert sum(rungs.values()) == rungs["fresh"] + rungs["hold"] == 1  # `hold` on a busy machine
     for row in status["upstreams"]["web"]["peers"]:
         peer = {"upstream": "web", "peer": row["id"]}
         assert value(series, "peer_info", **peer, address=row["address"], state=row["state"]) == 1
@@ -203,7 +203,7 @@ def test_requests_are_served_while_thousands_of_peers_are_shown(rig: "Rig") -> N
     edge.wait_for(1)
     slow = http.client.HTTPConnection("127.0.0.1", edge.port, timeout=PATIENCE_S)
     for page in PAGES:
-        slow.request("GET", page)  # and is not read
+        slow.request("GET", page)  # the answer is not read
         assert edge.shares(5) == {"a": 5}
         answer = slow.getresponse()
         assert answer.status == 200

@@ -1,4 +1,4 @@
-"""Models by name: the body's `model` chooses the upstream, by the example and by what goes wrong."""
+"""Models by name: the body's `model` chooses the upstream, in the example and in its errors."""
 
 import http.client
 import json
@@ -42,7 +42,7 @@ def started(rig: Rig, folder: Path) -> Edge:
 
 
 def refusal(edge: Edge, body: bytes | None, method: str = "POST") -> tuple[int, Any]:
-    """Send what is refused; return the status, and the error in OpenAI's shape."""
+    """Send a request that is refused; return the status, and the error in OpenAI's shape."""
     connection = http.client.HTTPConnection("127.0.0.1", edge.port, timeout=PATIENCE_S)
     try:
         connection.request(method, CHAT, body)
@@ -59,7 +59,7 @@ def test_the_example_sends_each_model_to_its_engines(edge: Edge, engines: list[E
     assert edge.test_config() == ""
     base = {ask(edge, chat(f"Question {n}", model="meta-llama/Llama-3.1-8B-Instruct")) for n in range(12)}
     assert base == {(200, "a"), (200, "b")}
-    # An adapter is a model of its own name on the same engines.
+    # An adapter is a model with a name of its own on the same engines.
     for adapter in ("sql-lora", "meta-llama/Llama-3.1-8B-Instruct:sql"):
         assert {ask(edge, chat(f"Question {n}", model=adapter)) for n in range(12)} == base
         assert len({ask(edge, chat("Question", "Answer", "Next?", model=adapter)) for _ in range(3)}) == 1
@@ -140,7 +140,7 @@ def test_a_get_has_no_body_and_so_no_model(edge: Edge) -> None:
 def test_a_body_that_is_larger_than_the_buffer_goes_where_it_should_and_arrives_whole(
     edge: Edge, engines: list[Engine], kilobytes: int, indent: int | None
 ) -> None:
-    # The clients' own order: the model stands behind the messages.
+    # Some clients write the model after the messages.
     turns = chat("Look at this", "y" * 1024 * kilobytes, "And then?", model="mistral-7b")
     body = json.dumps({"messages": turns["messages"], "model": turns["model"]}, indent=indent).encode()
     assert ask(edge, body) == (200, "c")
@@ -178,7 +178,7 @@ def test_without_any_upstream_models_are_those_of_nginx_conf(rig: Rig, engines: 
 
 
 def catch_all(rig: Rig, engines: list[Engine], before: str = "") -> Edge:
-    """Return an nginx that knows every model and says it in a header; `before` runs first."""
+    """Return an nginx that accepts every model and returns it in a header; `before` runs first."""
     location = f"""location /v1/ {{
         set $model "";
         access_by_lua_block {{ {before} require("steelyard.inference").by_model("model", "upstream") }}

@@ -1,4 +1,4 @@
-"""STEELYARD_NGINX: a name that cannot be used is refused before any test, with what to write instead."""
+"""STEELYARD_NGINX: an unusable name is refused before any test, with the remedy."""
 
 import shutil
 from pathlib import Path

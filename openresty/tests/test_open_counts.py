@@ -1,4 +1,4 @@
-"""What is open at a server is known after a reload, and when the server comes back."""
+"""Open sessions of a server still count after a reload, and when the server returns."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -24,7 +24,7 @@ SHARED = """
 
 @pytest.fixture
 def sockets() -> Iterator[WebSockets]:
-    """Return WebSockets, which are closed after the test."""
+    """Return WebSockets, and close them after the test."""
     with WebSockets() as made:
         yield made
 
@@ -52,7 +52,7 @@ def test_what_old_workers_serve_after_a_reload_is_in_flight_until_it_ends(
     edge.wait_for(1)
     first = sockets.open(edge, 6)
     before = set(edge.worker_pids())
-    for left in (workers, 2 * workers):  # of before the second, too
+    for left in (workers, 2 * workers):  # the second round has those of both reloads
         edge.begin_reload()
         rig.wait_until(partial(has_logged, edge, "gracefully shutting down", left), "they leave")
     rig.wait_until(lambda: in_flight(edge) == {"a": 6}, "the new workers know what the old ones serve")

@@ -1,4 +1,4 @@
-"""What servers say of their load in their responses (ORCA): reported, and judged by where no agent is."""
+"""Load reports in servers' responses (ORCA): reported, and used to judge servers without an agent."""
 
 import http.client
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ HEADER = "endpoint-load-metrics"
 
 
 def reported(rig: Rig, peer: str) -> Any:
-    """Return what the newest report says of a peer's load, or None."""
+    """Return a peer's load in the newest report, or None."""
     return rig.report()["peers"].get(peer, {}).get("load")
 
 
@@ -29,7 +29,7 @@ def serving(rig: Rig, *servers: Backend, workers: int = 1) -> Edge:
 
 
 def wait_reported(rig: Rig, edge: Edge, peer: str, load: Any) -> None:
-    """Ask until a report says that of a peer's load."""
+    """Ask until a report has this load of a peer."""
 
     def asked() -> bool:
         edge.get()
@@ -108,7 +108,7 @@ BODIES = """
 
 
 def send(edge: Edge, path: str, body: Iterable[bytes] | bytes | None, **headers: str) -> int:
-    """Send a request, in pieces where `body` is a list; return the status."""
+    """Send a request, in pieces if `body` is a list; return the status."""
     connection = http.client.HTTPConnection("127.0.0.1", edge.port, timeout=PATIENCE_S)
     try:
         connection.request("GET" if body is None else "POST", path, body=body, headers=headers)
@@ -152,8 +152,8 @@ def test_a_request_whose_body_nginx_has_not_is_sent_as_it_is(rig: Rig, path: str
     for number, body in enumerate((b"x" * 300_000, b"xy", None), start=1):
         send(edge, path, body)
 
-        # Where the body was thrown away (/refused) there is no good answer: the server waits for it, and
-        # takes the request down when nginx has given up, which may be after the client's answer.
+        # If the body was discarded (/refused) there is no good answer. The server waits for the body, and
+        # records the request when nginx gives up, which may be after the client's answer.
         def is_received(number: int = number) -> bool:
             return [seen for seen, _, _ in server.received].count(path) >= number
 
@@ -191,5 +191,5 @@ def test_weights_follow_what_servers_say_where_there_is_no_agent(rig: Rig) -> No
             edge.shares(20)
             return bool(edge.peer("idle")["weight"] > 1.5 * edge.peer("busy")["weight"])
 
-        # As much is done by both, with a third of the CPU: the one can do three times as much.
+        # Both do the same work, one with a third of the CPU: it can do three times as much.
         rig.wait_until(moved, "the weights follow")

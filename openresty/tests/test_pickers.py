@@ -1,4 +1,4 @@
-"""Pickers on a real nginx: what they see is shared by the workers, and changes without a reload."""
+"""Pickers on a real nginx: workers share their data, and pickers change without a reload."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
-# So late that what a busy machine adds is no five times more, which would decide in place of the weights.
+# So late that a busy machine's delays are below five times as much, which would override the weights.
 SHORT = "/?sleep_s=0.005"
 IN_FLIGHT = [each.name for each in picker_list.listed() if each.by_in_flight]
 
@@ -51,16 +51,16 @@ def test_every_picker_serves_the_weights_at_rest(rig: Rig, workers: int, picker:
     edge.wait_for(1)
     served = edge.upstream()
     assert (served["picker"], served["picker_error"]) == (picker, None)
-    if picker == "peak_ewma":  # at rest it follows the latencies, which are alike
+    if picker == "peak_ewma":  # at rest it follows the latencies, and these are equal
         assert set(edge.shares(200, SHORT)) == {"a", "b"}
         return
 
     def by_weight() -> bool:
-        # One request at a time: nearly every choice is a tie, but on a busy machine a worker may not have
+        # One request at a time: nearly every choice is a tie. On a busy machine a worker may not have
         # counted the last request's end when another one picks. By weight it is 150, evenly 100.
         return 120 <= edge.shares(200, SHORT)["a"] <= 180
 
-    # Two answers that the machine held up make a server look slow, which fades in some seconds.
+    # Two answers delayed by the machine make a server look slow. That fades in some seconds.
     rig.wait_until(by_weight, "requests follow the weights")
 
 
@@ -96,7 +96,7 @@ def test_a_picker_of_lua_resty_balancer_serves_or_names_its_package(rig: Rig, pi
     if served["picker"] != picker:
         assert "lua-resty-balancer" in served["picker_error"]
         assert sum(shares.values()) == 40
-    else:  # it is installed: then it must work
+    else:  # if it is installed, it must work
         assert served["picker_error"] is None
         assert shares == {"a": 30, "b": 10}
 
@@ -111,7 +111,7 @@ def test_what_one_worker_has_in_flight_all_of_them_see(rig: Rig, workers: int) -
         rig.wait_until(lambda: of_peers(edge, "in_flight") == {"a": 4}, "four requests are in flight")
         rig.publish(rows((a, 1), (b, 1)), generation=2, picker="least_conn")
         edge.wait_for(2)
-        assert edge.shares(20) == {"b": 20}  # whichever worker it was
+        assert edge.shares(20) == {"b": 20}  # in every worker
     rig.wait_until(lambda: of_peers(edge, "in_flight") == {"a": 0, "b": 0}, "all are counted off")
 
 
@@ -122,7 +122,7 @@ def test_hcl_goes_by_the_latency_that_requests_met_whichever_worker_they_had(rig
     rig.publish(rows((slow, 1), (quick, 1)), generation=1, picker="hcl")
     edge = rig.edge(workers=workers)
     edge.wait_for(1)
-    # Two tell that it is slow, and again every 10 s: on a busy machine 40 requests may take as long.
+    # Two requests find it slow, and again every 10 s: on a busy machine 40 requests may take that long.
     assert edge.shares(40).get("slow", 0) <= 8
 
 
@@ -145,5 +145,5 @@ def test_a_killed_worker_leaves_nothing_in_flight(rig: Rig, picker: str) -> None
     rig.publish(rows((a, 1), (b, 1)), generation=2, picker=picker)
     edge.wait_for(2)
     shares = edge.shares(100, SHORT)
-    if picker != "peak_ewma":  # which follows the latencies, alike or not on a busy machine
-        assert shares["a"] >= 30  # nor do the pickers believe it: six would have kept it away
+    if picker != "peak_ewma":  # it follows the latencies, which a busy machine may change
+        assert shares["a"] >= 30  # pickers do not believe it: six failures would have kept requests away

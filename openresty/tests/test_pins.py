@@ -1,4 +1,4 @@
-"""A pinned share on a real nginx: it is kept, though its server is idle whenever a picker looks."""
+"""A pinned share on a real nginx: it is kept, although its server is idle at every pick."""
 
 import threading
 import time
@@ -18,7 +18,7 @@ REQUESTS = 200
 
 
 def publish(rig: Rig, servers: list[Backend], generation: int, *, pinned: bool) -> None:
-    """Write a table whose last server has a share of 2 %."""
+    """Write a table with a share of 2 % for its last server."""
     table = WeightTable(
         upstream="web", term=1, generation=generation, issued_at_ms=time.time_ns() // 1_000_000,
         law="steelyard", picker="vnswrr2",

@@ -1,4 +1,4 @@
-"""The examples of what is more than a plain request: what each is for is watched on real connections."""
+"""The examples beyond plain requests, each on real connections."""
 
 import contextlib
 import http.client
@@ -29,13 +29,13 @@ def publish(rig: Rig, edge: Edge, servers: list[Backend], generation: int, upstr
 
 
 def total(edge: Edge, field: str, upstream: str = "web") -> int:
-    """Return the sum of a count over the servers of an upstream."""
+    """Return the sum of a count over an upstream's servers."""
     return sum(row[field] for row in edge.upstream(upstream)["peers"])
 
 
 @contextlib.contextmanager
 def opened(edge: Edge, path: str, headers: str = "") -> Iterator[tuple[socket.socket, list[str]]]:
-    """Ask for what stays open; yield the connection, and the lines of the header, which was read from it."""
+    """Ask for an answer that stays open; yield the connection, and the lines of the header."""
     with socket.create_connection(("127.0.0.1", edge.port), timeout=PATIENCE_S) as client:
         client.sendall(f"GET {path}?body_s={OPEN_S} HTTP/1.1\r\nHost: x\r\n{headers}\r\n".encode())
         head = b""
@@ -66,10 +66,10 @@ def test_open_connections_carry_what_is_sent_at_once_and_are_no_load(
 
         assert edge.peer("x")["in_flight"] == 0
         publish(rig, edge, [x, y, z], 2)
-        assert edge.shares(30)["x"] >= 5  # an even part is 10, and none if the open ones were load
+        assert edge.shares(30)["x"] >= 5  # an even part is 10, and 0 if open connections were load
     rig.wait_until(lambda: total(edge, "completed") == 30 + 12, "all have ended")
     row = edge.peer("x")
-    assert (row["failed"], row["completed"] - row["timed"]) == (0, 8)  # an upgrade tells no latency
+    assert (row["failed"], row["completed"] - row["timed"]) == (0, 8)  # an upgrade has no latency
 
 
 def test_what_asks_for_an_upgrade_elsewhere_is_an_ordinary_request(
@@ -106,7 +106,7 @@ def test_tls_servers_are_known_by_their_name_and_asked_over_few_handshakes(
 
 
 def test_a_new_connection_resumes_no_session_where_lua_chose_its_server(rig: Rig, tmp_path: Path) -> None:
-    # What tls.conf and the README say of ngx_lua. nginx's own upstream shows that the server would.
+    # As in tls.conf: ngx_lua resumes no session. nginx's own upstream shows that the server would.
     tls = Authority(tmp_path).server("x")
     x = rig.backend("x", tls)
     servers = f"""
@@ -161,5 +161,5 @@ def test_a_copy_that_lasts_keeps_neither_the_client_nor_the_server(
         rig.wait_until(lambda: len(shadow.received) == 1, "the copy is under way")
         assert [body for _, _, body in x.received + shadow.received] == [b"an order"] * 2
         rig.wait_until(lambda: total(edge, "picks") == 1, "the request is counted")
-        # nginx has not ended it: the copy is a part of it.
+        # nginx has not ended the request, because the copy is a part of it.
         assert (total(edge, "completed"), total(edge, "in_flight")) == (0, 0)

@@ -1,4 +1,4 @@
-"""What a broken or missing control plane does to requests: nothing."""
+"""A broken or missing control plane does not affect requests."""
 
 import json
 import time

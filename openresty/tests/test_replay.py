@@ -1,4 +1,4 @@
-"""Signed values that somebody recorded and puts back: what an nginx believes of them, and what it tells."""
+"""Recordings of signed values that are put back: nginx refuses old ones, and shows it."""
 
 import json
 import time
@@ -21,7 +21,7 @@ KEY = f'"{SECRET}"'
 
 @pytest.fixture
 def leader() -> Iterator[Controller]:
-    """A controller's API, whose table is later than all that was recorded."""
+    """A controller's API with a table later than all recordings."""
     leader = Controller()
     yield leader
     leader.stop()
@@ -67,7 +67,7 @@ def test_an_nginx_that_restarts_refuses_what_is_older_than_what_it_served(rig: "
     for generation in (2, 3, 4, 6, 7):
         rig.memcached.set(TABLE, signed(table(a, generation=generation)))
         first.wait_for(generation)
-    # All of them have the same peers: it is for the order alone that the last is saved.
+    # All have the same peers, so the last one is saved for its order alone.
     rig.wait_until(lambda: '"generation":7,' in path.read_text(), "the last order is on disk")
     first.stop()
 

@@ -1,4 +1,4 @@
-"""What nginx tells of its traffic: the report in Memcached, and the status page."""
+"""nginx's traffic: the report in Memcached, and the status page."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.integration
 
 
 class Reports:
-    """Every report on an upstream since this began, by its number."""
+    """Every report on an upstream since the start, by its number."""
 
     def __init__(self, rig: "Rig", upstream: str = "web") -> None:
         self._rig, self._upstream = rig, upstream
@@ -32,16 +32,16 @@ class Reports:
         return report
 
     def total(self, peer: str, figure: str) -> int:
-        """Return the sum over all reports seen, among them the newest."""
+        """Return the sum over all reports, including the newest."""
         self.read()
         return sum(report["peers"].get(peer, {}).get(figure, 0) for report in self.by_seq.values())
 
     def lost(self) -> bool:
-        """Return whether a number is missing between the first report seen and the newest."""
+        """Return whether a number is missing between the first report and the newest."""
         return max(self.by_seq) - min(self.by_seq) + 1 > len(self.by_seq)
 
 
-# Long enough that a test that looks again and again misses none, on a busy machine too.
+# Long enough that a polling test misses no report, even on a busy machine.
 RARELY = "report_interval_s = 2,"
 
 
@@ -85,7 +85,7 @@ def test_reports_add_up_to_what_was_asked(rig: "Rig", workers: int) -> None:
         wait_until(lambda: told() == (46, 6) or reports.lost(), lambda: f"46 completed, 6 failed: {told()}")
         return None if reports.lost() else reports
 
-    # One that Memcached did not take in time is lost, as on a busy machine; its requests are asked again.
+    # A report that Memcached did not take in time is lost, so its requests are sent again.
     reports = wait_until(none_lost, "reports of which none was lost")
     report = reports.read()
     assert (report["v"], report["upstream"], report["lb"]) == (1, "web", "edge-1")
@@ -186,7 +186,7 @@ def test_a_report_has_the_median_of_all_workers_and_one_long_request_does_not_mo
     edge.wait_for(1)
     edge.get("/?sleep_s=1.9")
 
-    # a is a server of both upstreams, and its work stands in both reports.
+    # a is a server of both upstreams, and its work is in both reports.
     both = (Reports(rig), Reports(rig, "api"))
 
     def reported() -> bool:
@@ -195,13 +195,13 @@ def test_a_report_has_the_median_of_all_workers_and_one_long_request_does_not_mo
 
     rig.wait_until(reported, "reports of some requests")
     for reports in both:
-        # 200 ms is between 128 and 256; a busy machine may add more than as much. The long one is above 1024.
+        # 200 ms is between 128 and 256, but a busy machine may double it. The long request is above 1024.
         assert all(128 <= median <= 1024 for median in medians(reports))
         assert reports.read()["peers"]["idle"].get("latency_p50_ms") is None
 
 
 def medians(reports: Reports) -> list[float]:
-    """Return what is reported of `a` where it completed several requests in one interval."""
+    """Return the report of `a` for an interval with several completed requests."""
     reports.read()
     rows = [report["peers"].get("a", {}) for report in reports.by_seq.values()]
     return [row["latency_p50_ms"] for row in rows if row.get("completed", 0) > 2]
@@ -320,7 +320,7 @@ def test_a_report_tells_the_rung_and_the_order_of_the_table_that_is_served(rig: 
         rig.publish([("a", a.address, 1, "up")], term=term, generation=generation)
         rig.wait_until(lambda: reports.read().get("order") == [term, generation], "its order")  # noqa: B023
         first = min(seq for seq, each in reports.by_seq.items() if each.get("order") == [term, generation])
-        # Of another rung only where a busy machine kept the first of them from being read.
+        # The rung differs only if a busy machine delayed the first reading.
         assert reports.by_seq[first]["rung"] == "fresh" or first - 1 not in reports.by_seq
     rig.wait_until(lambda: reports.read()["rung"] == "hold", "the table is no longer fresh")
     assert reports.read()["order"] == [4, 1]

@@ -1,4 +1,4 @@
-"""Requests of unequal cost: what nginx.conf tells of it steers picks, and is in the report."""
+"""Requests of unequal cost: nginx.conf's costs steer picks, and are in the report."""
 
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -52,7 +52,7 @@ def test_cheap_requests_go_around_a_dear_one(rig: Rig, settings: str, beside_the
         rig.wait_until(lambda: sum(held(edge).values()) == len(waiting), "it is at its server")
 
     with ThreadPoolExecutor(CROWD + 1) as clients:
-        # A mean in which one is dear now and then; and latencies that are alike, however busy the machine is.
+        # A mean with an expensive request now and then, and equal latencies even on a busy machine.
         assert len([*clients.map(edge.get, [f"/?tokens={CHEAP}&sleep_s=0.2"] * 30)]) == 30
         try:
             send(DEAR)

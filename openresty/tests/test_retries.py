@@ -1,4 +1,4 @@
-"""Retries: bounded, never to a server that was tried, and never of what must not be done twice."""
+"""Retries: bounded, to untried servers only, and never of requests that may not be done twice."""
 
 import contextlib
 import http.client
@@ -17,9 +17,9 @@ pytestmark = pytest.mark.integration
 
 
 class Rude:
-    """A server that reads a request and hangs up without a word; it counts what it read.
+    """A server that reads a request and hangs up without an answer; it counts the requests.
 
-    With `answer` it says that before, and with `holds` it hangs up when it is stopped.
+    With `answer` it sends that first, and with `holds` it hangs up when it is stopped.
     """
 
     def __init__(self, answer: bytes = b"", *, holds: bool = False) -> None:
@@ -141,8 +141,8 @@ def test_a_status_that_the_configuration_retries_is_retried(rig: Rig) -> None:
     )
 
 
-NON_IDEMPOTENT = ("POST", "LOCK", "PATCH", "NOTIFY")  # nginx has never heard of the last one
-# How servers fail after they have read the request, and what the client is told.
+NON_IDEMPOTENT = ("POST", "LOCK", "PATCH", "NOTIFY")  # nginx is unaware of the last one
+# Failures of servers after they have read the request, and the client's status.
 AFTER_IT_WAS_SENT = {
     "hung up": (b"", False, 502),
     "no answer in time": (b"", True, 504),
@@ -169,7 +169,7 @@ def test_what_failed_after_it_was_sent_is_sent_again_if_that_changes_nothing(rig
         def received() -> list[str]:
             return sorted(method for server in servers for method in server.methods)
 
-        # A server that nginx no longer waits for may take the request down after the client's answer.
+        # A server that nginx no longer waits for may record the request after the client's answer.
         rig.wait_until(lambda: len(received()) >= len(due), "all tries are at the servers")
         assert received() == due
 
@@ -213,7 +213,7 @@ def test_an_outage_is_not_doubled_by_retries(rig: Rig) -> None:
         assert requests * 1.1 < received <= requests * 1.2
         web = edge.upstream()
         assert web["retries"] == received - requests
-        # Whoever was not refused had both of its retries.
+        # Every request that was not refused had both of its retries.
         rig.wait_until(
             lambda: edge.upstream()["retries_refused"] >= requests - web["retries"] / 2,
             "refusals are counted",
@@ -242,7 +242,7 @@ def test_a_refused_retry_ends_with_the_status_of_its_failure(rig: Rig) -> None:
     refused = edge.get("/on-all")
     assert refused.status == 503
     assert refused.json()["detail"].endswith(" answered 503; the retry budget is spent")
-    # From now on no request is given a second try, so that it has the server's own answer.
+    # From now on no request gets a second try, so the client gets the server's own answer.
     own = edge.get("/on-all")
     assert own.status == 503
     assert own.server in ("a", "b")
@@ -281,7 +281,7 @@ def test_a_try_that_was_refused_is_no_try(rig: Rig) -> None:
     edge.wait_for(1)
     for _ in range(5):
         connection = http.client.HTTPConnection("127.0.0.1", edge.port, timeout=PATIENCE_S)
-        connection.request("PURGE", "/once")  # which is not sent twice
+        connection.request("PURGE", "/once")  # not sent twice
         assert connection.getresponse().status == 200
         connection.close()
     rig.wait_until(lambda: edge.peer("a")["failed"] == 5, "the first tries are counted")

@@ -1,4 +1,4 @@
-"""What a client of the load balancer or of its pages cannot have: a chosen server, a page, a secret."""
+"""A client of the load balancer or its pages gets no chosen server, no page and no secret."""
 
 import json
 import socket
@@ -32,7 +32,7 @@ def controller() -> Iterator[Controller]:
 
 
 def exchange(edge: Edge, request: str) -> str:
-    """Send a request as it is, and return all of the answer."""
+    """Send a request unchanged, and return the whole answer."""
     with socket.create_connection(("127.0.0.1", edge.port), timeout=PATIENCE_S) as connection:
         connection.sendall(request.encode("latin-1"))
         answer = b""
@@ -45,7 +45,7 @@ def exchange(edge: Edge, request: str) -> str:
 def test_no_header_makes_a_stranger_loopback(rig: Rig, header: str) -> None:
     edge = rig.edge(options=options(rig.dead_address()), servers=METRICS)
     for page in PAGES:
-        # nginx itself takes the client's address from X-Real-IP here, as behind a proxy that it trusts.
+        # nginx itself takes the client's address from X-Real-IP here, as behind a trusted proxy.
         stranger = {"X-Real-IP": "192.0.2.1", header: "127.0.0.1"}
         assert edge.get(page, stranger).status == 403
         assert edge.get(page).status == 200
@@ -58,7 +58,7 @@ def test_what_a_proxy_on_this_machine_passes_on_is_not_loopback(rig: Rig, header
         refused = edge.get(page, {header: "192.0.2.1"})
         assert refused.status == 403
         assert "proxy" in refused.json()["detail"]
-        # Whom `allow` names may come through one.
+        # An address in `allow` may come through a proxy.
         assert edge.get(page, {header: "192.0.2.1", "X-Real-IP": "10.1.2.3"}).status == 200
 
 
@@ -95,7 +95,7 @@ def test_the_control_plane_is_not_behind_the_load_balancer(rig: Rig, controller:
     ):
         answer = edge.get(path)
         assert (answer.status, answer.server) == (200, "a")
-    # All that the controller has answered was asked by nginx itself, which sends what it knows.
+    # nginx itself sent all requests to the controller, with its token.
     assert set(controller.answered[own:]) <= {304}
 
 
@@ -116,7 +116,7 @@ def test_a_monstrous_request_is_refused_and_the_next_one_served(rig: Rig, reques
     edge = rig.edge(bootstrap=[a.address])
     try:
         answer = exchange(edge, f"{request_}Connection: close\r\n\r\n")
-    except ConnectionError:  # hung up on before all of it was sent
+    except ConnectionError:  # nginx hung up before the end of the request
         answer = ""
     assert not answer or answer.startswith("HTTP/1.1 4")
     assert "X-Backend" not in answer
@@ -151,7 +151,7 @@ def test_secrets_of_nginx_show_in_no_page_no_log_and_no_process_list(
             state_dir=f'"{tmp_path}"',
         )
         http = one_upstream(rig.memcached.port, given, METRICS)
-        # All that nginx can say, of requests and of its timers.
+        # nginx's most verbose log, of requests and of its timers.
         text_of = config(http, 2).replace("error.log notice", "error.log debug")
         edge = Edge(tmp_path / "nginx", text_of, 2)
         try:

@@ -1,4 +1,4 @@
-"""What Lua in nginx.conf reads of servers and tells of them, and a picker that stands there."""
+"""Lua in nginx.conf: it reads servers, marks them, and has a picker of its own."""
 
 import http.client
 from collections.abc import Callable
@@ -100,7 +100,7 @@ def test_the_example_lists_servers_marks_them_and_picks_by_its_own_picker(
     rig.wait_until(lambda: set(edge.shares(9)) == {"a", "b", "c"}, "all serve")
     gone = rows[0]["address"]
     assert post(edge, f"/servers?server={gone}&how=down").body == "marked\n"
-    # Each worker takes it up by itself.
+    # Each worker applies it by itself.
     rig.wait_until(
         lambda: {edge.get("/servers").json()[0]["health"] for _ in range(8)} == {"marked"}, "all know it"
     )

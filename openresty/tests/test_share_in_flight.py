@@ -1,4 +1,4 @@
-"""Load balancers tell each other through Memcached what they have in flight; and what becomes of failures."""
+"""Load balancers exchange their requests in flight through Memcached; and the faults of that exchange."""
 
 import contextlib
 import os
@@ -19,13 +19,13 @@ from testing.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
-ZERO = 4294967296  # what a counter begins at
+ZERO = 4294967296  # a counter's start
 PREFIX = "steelyard:1:in_flight:"
-ANSWER_S = 0.05  # of the servers: long enough for figures some milliseconds old to be worth something
+ANSWER_S = 0.05  # of the servers: longer than the age of the figures
 
 
 class Between:
-    """A way to Memcached as a test wants it: `mode` is open, old (no meta commands), silent or shut."""
+    """A proxy to Memcached: `mode` is open, old (no meta commands), silent or shut."""
 
     def __init__(self, port: int) -> None:
         self.mode = "open"
@@ -71,7 +71,7 @@ class Between:
 
 @pytest.fixture
 def between(rig: Rig) -> Iterator[Between]:
-    """Return a way to the rig's memcached."""
+    """Return a proxy to the rig's memcached."""
     made = Between(rig.memcached.port)
     yield made
     made.stop()
@@ -94,7 +94,7 @@ def servers(rig: Rig, names: str = "ab") -> list[Backend]:
 
 
 def balancer(rig: Rig, name: str, *, port: int = 0, workers: int = 1, option: str = "true") -> Edge:
-    """Start an nginx of that name that shares what it has in flight."""
+    """Start an nginx of this name that shares its requests in flight."""
     options = f"share_in_flight = {option}, upstreams = {{ web = {{}} }},"
     http = one_upstream(port or rig.memcached.port, options, "}").replace('lb = "edge-1"', f'lb = "{name}"')
     edge = rig.edge_of(http, workers=workers, folder=name)
@@ -103,7 +103,7 @@ def balancer(rig: Rig, name: str, *, port: int = 0, workers: int = 1, option: st
 
 
 def exchange(edge: Edge) -> Any:
-    """Return what the status page says of the exchange."""
+    """Return the exchange's state on the status page."""
     return edge.status()["share_in_flight"]
 
 
@@ -113,22 +113,22 @@ def wait_for_state(rig: Rig, edge: Edge, *states: str) -> None:
 
 
 def others(edge: Edge) -> dict[str, Any]:
-    """Return what the others have in flight at each server, as an nginx knows it."""
+    """Return an nginx's figures of others' requests in flight, by server."""
     return {peer["id"]: peer["others_in_flight"] for peer in edge.upstream()["peers"]}
 
 
 def epoch(rig: Rig) -> str:
-    """Return the epoch that the exchange is in; between two, wait for whoever asks next."""
+    """Return the epoch of the exchange; between two, wait for the next one."""
     return wait_until(lambda: rig.memcached.get(f"{PREFIX}epoch"), "nobody begins an epoch").decode()
 
 
 def of_others(edge: Edge) -> int:
-    """Return how many requests others have in flight, as an nginx knows it."""
+    """Return an nginx's figure of all others' requests in flight."""
     return sum(filter(None, others(edge).values()))
 
 
 def pretend(rig: Rig, address: str, in_flight: str | int) -> None:
-    """Be another load balancer that has so much in flight at a server, in this epoch."""
+    """Act as another load balancer with requests in flight at a server, in this epoch."""
     now = epoch(rig)
     rig.memcached.set(f"{PREFIX}{now}", "9")
     value = in_flight if isinstance(in_flight, str) else str(ZERO + in_flight)
@@ -136,7 +136,7 @@ def pretend(rig: Rig, address: str, in_flight: str | int) -> None:
 
 
 def pretend_until(rig: Rig, address: str, in_flight: str | int, holds: Callable[[], bool]) -> None:
-    """Be it until the nginx has seen it: the epoch may end at any time."""
+    """Repeat it until the nginx has the figure, because the epoch may end at any time."""
 
     def seen() -> bool:
         pretend(rig, address, in_flight)
@@ -147,7 +147,7 @@ def pretend_until(rig: Rig, address: str, in_flight: str | int, holds: Callable[
 
 @contextlib.contextmanager
 def held(rig: Rig, edge: Edge, clients: ThreadPoolExecutor, requests: int, seconds: float) -> Iterator[None]:
-    """Have so many requests in flight that last so long."""
+    """Keep requests of this length in flight."""
     asked = [clients.submit(edge.get, f"/?sleep_s={seconds}") for _ in range(requests)]
 
     def they_are() -> bool:
@@ -183,9 +183,9 @@ def test_picks_go_around_who_is_busy_elsewhere_until_the_epoch_ends(rig: Rig) ->
         pretend_until(rig, a.address, 50, lambda: bool(others(edge)["a"] == 50))
         began = epoch(rig)
         shares = edge.shares(20)
-        if epoch(rig) == began:  # else the ghost was gone before
+        if epoch(rig) == began:  # otherwise the ghost is already gone
             assert shares.get("a", 0) <= 6, shares  # some picks come between two exchanges
-        # The other one is dead: nobody puts its requests into the next epoch.
+        # The other one is dead, so its requests are missing from the next epoch.
         rig.wait_until(lambda: others(edge)["a"] in (0, None), "the ghost is gone")
         assert epoch(rig) != began
         rig.wait_until(lambda: edge.shares(20).get("a", 0) >= 6, "both servers are used again")
@@ -195,7 +195,7 @@ ALONE = {"state": "alone", "balancers": 1, "interval_s": 1, "age_s": None, "othe
 
 
 def about_when_alone(edge: Edge) -> dict[str, Any]:
-    """Return what one status page says: in a new epoch it is not known for a moment who is in it."""
+    """Return one status page's figure; at the start of an epoch its members are unknown for a moment."""
     status = edge.status()
     about = status["share_in_flight"]
     named = {name: about[name] for name in ALONE if name in about}
@@ -232,7 +232,7 @@ def test_a_memcached_without_meta_commands_is_named_and_picks_go_on(rig: Rig, be
         assert edge.logged("is not exchanged with other load balancers") == 1
         between.mode = "open"
         wait_for_state(rig, edge, "alone")
-        # More than once where an exchange came too late, as on a busy machine.
+        # More than once if an exchange was late on a busy machine.
         assert edge.logged("what is in flight is exchanged with other load balancers") >= 1
     assert set(statuses) == {200}
 
@@ -379,7 +379,7 @@ def test_a_server_of_two_upstreams_has_what_is_in_flight_there_for_both(
         rig.wait_until(lambda: others(second)["b"] == 3, "the second knows of them by the other upstream")
         assert second.upstream("api")["peers"][0]["others_in_flight"] == 3
         assert others(second)["a"] == 0
-        # Its own requests go around what the other upstream of the other nginx has there.
+        # Its own requests avoid those of the other nginx's other upstream.
         assert second.shares(20).get("b", 0) <= 6
     b.holds["/api"].set()
     assert {answer.result().status for answer in asked} == {200}

@@ -1,4 +1,4 @@
-"""Load balancers tell each other of servers that fail: all eject one of which each sees too little alone."""
+"""Load balancers exchange failures: together they eject a server that each alone could not judge."""
 
 import json
 import time
@@ -17,7 +17,7 @@ NAMES = ("edge-1", "edge-2", "edge-3")
 
 
 def servers(rig: Rig, *, keyed: bool) -> list[Backend]:
-    """Start three servers of which `b` fails at once, and publish them."""
+    """Start three servers, with `b` failing at once, and publish them."""
     made = [rig.backend(name) for name in "abc"]
     made[1].statuses["/"] = 500
     rows = [
@@ -34,7 +34,7 @@ def servers(rig: Rig, *, keyed: bool) -> list[Backend]:
 
 
 def balancer(rig: Rig, name: str, *, keyed: bool, shares: bool = True, base_s: float = 60) -> Edge:
-    """Start an nginx of that name."""
+    """Start an nginx of this name."""
     options = (
         f"share_in_flight = {'true' if shares else 'false'}, "
         + (f'key = "{SECRET}", ' if keyed else "")
@@ -47,7 +47,7 @@ def balancer(rig: Rig, name: str, *, keyed: bool, shares: bool = True, base_s: f
 
 
 def ask(edge: Edge) -> None:
-    """Send eight requests: two or three fail, which is too few for an ejection, and then no more."""
+    """Send eight requests: two or three fail, too few for an ejection, and then no more."""
     assert 2 <= [edge.get().status for _ in range(8)].count(500) <= 3
 
 
@@ -57,12 +57,12 @@ def health(edge: Edge) -> Any:
 
 
 def wait_ejected(rig: Rig, edge: Edge) -> None:
-    """Wait until `b` has been ejected there; it may be back."""
+    """Wait until `b` was ejected there; it may be back already."""
     rig.wait_until(lambda: edge.logged("is ejected"), "b is ejected at each")
 
 
 def wait_out(rig: Rig, edge: Edge) -> None:
-    """Wait until the worker sends it nothing."""
+    """Wait until the worker sends nothing to `b`."""
     rig.wait_until(lambda: health(edge) == "ejected", "the worker knows")
 
 
@@ -103,7 +103,7 @@ def test_it_is_back_at_all_of_them_where_it_serves_again(rig: Rig) -> None:
 
 
 def forge(rig: Rig, *addresses: str, sign: bool = False) -> None:
-    """Say in the name of two load balancers that these servers fail."""
+    """Report failures of these servers in the names of two load balancers."""
     rows = {address: [0, 9, 99, 0] for address in addresses}
     for lb in NAMES[1:]:
         text = json.dumps({"lb": lb, "upstreams": {"web": {"order": [1, 1], "rows": rows}}})

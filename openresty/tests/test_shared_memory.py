@@ -1,4 +1,4 @@
-"""The memory that the workers share: a server's own, no more than it takes, and a word when it is full."""
+"""The memory that the workers share: a cell for each server, no more than needed, and a message when full."""
 
 import socket
 from pathlib import Path
@@ -11,7 +11,7 @@ from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
-MANY = 66_000  # a few more than there are cells
+MANY = 66_000  # a few more than the cells
 LIST = """
   (function()
     local servers = {{ {{ id = "first", address = "{first}", weight = 1000000 }} }}
@@ -32,7 +32,7 @@ def test_no_server_is_booked_for_another_and_a_full_memory_says_so(rig: Rig) -> 
     with socket.create_connection(("127.0.0.1", edge.port), timeout=PATIENCE_S) as client:
         client.sendall(b"GET /?body_s=300 HTTP/1.1\r\nHost: x\r\n\r\n")
         rig.wait_until(lambda: first.received, "a request is at the first server")
-        status = edge.status()  # 10 MB: asked for once
+        status = edge.status()  # 10 MB, so only once
     peers = status["upstreams"]["web"]["peers"]
     assert len(peers) == MANY
     assert [peer["id"] for peer in peers if peer["in_flight"] == 1] == ["first"]
@@ -51,7 +51,7 @@ def test_few_servers_take_little_memory(rig: Rig) -> None:
     for pid in edge.worker_pids():
         status = Path(f"/proc/{pid}/status").read_text().splitlines()
         shared_kb = int(next(line.split()[1] for line in status if line.startswith("RssShmem:")))
-        assert shared_kb < 1024  # of mappings that have 18 MB in all
+        assert shared_kb < 1024  # of mappings of 18 MB in all
 
 
 def test_a_shared_dict_that_is_too_small_says_so(rig: Rig) -> None:

@@ -1,4 +1,4 @@
-"""Where weight tables come from: Memcached, controllers, the disk; and whose are believed."""
+"""The sources of weight tables: Memcached, controllers, the disk; and their signatures."""
 
 import hashlib
 import hmac
@@ -34,7 +34,7 @@ NOW_MS = time.time_ns() // 1_000_000
 def table(
     *peers: "Backend | tuple[str, str]", generation: int, term: int = 1, weight: int = 1, **members: object
 ) -> str:
-    """Return a weight table as the controller writes it."""
+    """Return a weight table in the controller's form."""
     named = [peer if isinstance(peer, tuple) else (peer.name, peer.address) for peer in peers]
     document = {
         "v": 1, "upstream": "web", "term": term, "generation": generation,
@@ -57,7 +57,7 @@ def signed(text: str, key: str = SECRET) -> str:
 
 
 def options(*servers: str, bootstrap: str = "", **more: str) -> str:
-    """Return options of init_worker that name these Memcached servers."""
+    """Return options of init_worker with these Memcached servers."""
     listed = ", ".join(f'"{server}"' for server in servers)
     given = "".join(f"{name} = {value}, " for name, value in more.items())
     memcached = f"memcached = {{{listed}}}, " if servers else ""
@@ -67,7 +67,7 @@ def options(*servers: str, bootstrap: str = "", **more: str) -> str:
 class Controller:
     """A stand-in for the controller's API: a table by upstream, with its ETag and signature.
 
-    With `tokens` (token -> status, 200 where it may read) it wants one of them.
+    With `tokens` (token -> status, 200 if it may read) it demands one of them.
     """
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ def controller() -> Iterator[Controller]:
 
 @pytest.fixture
 def silent() -> Iterator[tuple[str, list[Any]]]:
-    """A server that takes every connection and never answers: its address, and the connections."""
+    """Yield the address of a server that accepts connections and never answers, and its connections."""
     listener = socket.create_server(("127.0.0.1", 0))
     taken: list[Any] = []
 
@@ -190,7 +190,7 @@ def test_while_memcached_brings_new_tables_no_controller_is_asked(rig: "Rig", co
         rig.memcached.set(TABLE, table(a, generation=generation))
         edge.wait_for(generation)
         longest_s = max(longest_s, time.monotonic() - began_s)
-    # It is asked after two seconds without a new one, which a busy machine may let pass.
+    # nginx asks it after two seconds without a new table, which may pass on a busy machine.
     assert len(controller.answered) == asked or longest_s > 1
 
 
@@ -265,7 +265,7 @@ def test_a_fail_over_to_a_higher_term_is_followed_and_the_old_leader_refused(
         successor.publish(table(b, term=4, generation=1))
         successor.status = 200
         edge.wait_for(1, term=4)
-        controller.publish(table(a, term=3, generation=501))  # it wakes, and does not know yet
+        controller.publish(table(a, term=3, generation=501))  # it wakes, still unaware of its successor
         controller.status = 200
         edge.wait_refused("older", 2)
         assert edge.shares(4) == {"b": 4}
@@ -283,7 +283,7 @@ def test_the_order_of_terms_holds_from_one_source_to_the_other(rig: "Rig", contr
     edge.wait_for(900, term=3)
     controller.publish(table(b, term=4, generation=0))
     edge.wait_for(0, term=4)
-    edge.wait_refused("older")  # what Memcached still holds
+    edge.wait_refused("older")  # Memcached's table
     controller.publish(table(a, term=3, generation=901))
     before = edge.upstream()["refused"]["older"]
     edge.wait_refused("older", before + 10)
@@ -300,7 +300,7 @@ def test_the_equal_of_what_is_served_is_no_sign_of_life(rig: "Rig", controller: 
     edge = rig.edge(options=options(rig.dead_address(), controller=controller.option))
     edge.wait_for(7, term=3)
     controller.publish(table(b, term=3, generation=7))
-    controller.headers["ETag"] = '"another"'  # so that it is sent again and again
+    controller.headers["ETag"] = '"another"'  # so that each answer has the whole table
     rig.wait_until(lambda: controller.answered[-3:] == [200, 200, 200], "it is taken again and again")
     rig.wait_until(lambda: edge.upstream()["rung"] == "hold", "it is not fresh")
     assert edge.shares(3) == {"a": 3}
@@ -348,7 +348,7 @@ def test_a_token_that_does_not_do_is_told_and_the_next_controller_asked(
             given["controller_token"] = f'"{token}"'
         edge = rig.edge(options=options(rig.dead_address(), **given))
         edge.wait_for(1)
-        # Behind it may stand when it is asked again: an answer that took 0.1 s makes it wait for its turn.
+        # The time of the next request may follow: after an answer of 0.1 s the controller waits for its turn.
         assert edge.status()["last_controller_error"].startswith(f"{strict.url}: {reason}")
         assert edge.logged(reason) == 1
         assert token in (None, "agent") or edge.logged(token) == 0
@@ -450,7 +450,7 @@ def test_a_memcached_that_is_silent_does_not_delay_every_fetch(
     for generation in range(2, 17):
         rig.memcached.set(TABLE, table(a, generation=generation))
         edge.wait_for(generation)
-    # Fetches and reports went on all the time; each would have met it.
+    # Fetches and reports went on all the time, and each would have been delayed by it.
     assert len(connections) - before < 15
     rig.wait_until(edge.fetches_well, "fetches go well")
 
@@ -521,13 +521,13 @@ def test_traffic_reports_are_signed(rig: "Rig") -> None:
 
 
 def saved_in(path: Path) -> Any:
-    """Return a saved table; without peers and of generation 0 when there is none."""
+    """Return a saved table; without one, a table without peers and of generation 0."""
     text = path.read_text() if path.exists() else '{"generation":0,"peers":[]}'
     return json.loads(text.partition(".")[2] if text[0] != "{" else text)
 
 
 def saved_state(rig: "Rig", folder: Path, value: str) -> Path:
-    """Return the file that an nginx saved of a table, and forget all else of it."""
+    """Return the file that an nginx saved of a table, and remove everything else."""
     folder.mkdir()
     path = folder / "web.weights"
     path.write_text(value)

@@ -1,4 +1,4 @@
-"""Sticky sessions: a client that brings the cookie back is served by its server, as long as that may be."""
+"""Sticky sessions: a client with the cookie gets its server, as long as that is eligible."""
 
 import http.client
 import re
@@ -28,7 +28,7 @@ def _secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class Client:
-    """Keeps the cookie that nginx sets, and sends it with its next request."""
+    """Keeps nginx's cookie, and sends it with its next request."""
 
     edge: Edge
     cookie: str | None = None
@@ -36,7 +36,7 @@ class Client:
     set_cookies: tuple[str, ...] = ()
 
     def ask(self, path: str = "/") -> str:
-        """Ask over a connection of its own, so that any worker may answer; return which server did."""
+        """Ask over a connection of its own, so that any worker may answer; return the server."""
         connection = http.client.HTTPConnection("127.0.0.1", self.edge.port, timeout=PATIENCE_S)
         try:
             connection.request(
@@ -64,7 +64,7 @@ def publish(rig: Rig, edge: Edge, rows: list[tuple[Backend, int, str]], generati
 
 
 def at(edge: Edge, server: str) -> Client:
-    """Return a client whose session is at that server."""
+    """Return a client with a session at this server."""
     for _ in range(1000):
         client = Client(edge)
         if client.ask() == server:
@@ -84,7 +84,7 @@ def test_a_session_stays_at_its_server_and_new_ones_begin_by_weight(
     assert {(client.status, len(client.set_cookies)) for client in clients} == {(200, 1)}
     for _ in range(2):
         assert [client.ask() for client in clients] == first
-        assert {client.set_cookies for client in clients} == {()}  # it has it
+        assert {client.set_cookies for client in clients} == {()}  # each has its cookie
 
     rig.wait_until(lambda: completed(edge, "web") == 120, "all are counted")
     assert [edge.peer(name)["picks"] for name in "xy"] == [90, 30]

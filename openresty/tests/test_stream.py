@@ -1,6 +1,6 @@
-"""TCP connections through stream {}: weights, failed connects, what is in flight, and the two pages.
+"""TCP connections through stream {}: weights, failed connects, connections in flight, and the two pages.
 
-Debian has no ngx_stream_lua. Without it these tests are skipped, and named at the end of the run; an
+Debian has no ngx_stream_lua. Without it these tests are skipped, and the end of the run names them.
 OpenResty has it (STEELYARD_NGINX, see CONTRIBUTING.md).
 """
 
@@ -36,7 +36,7 @@ EXAMPLE = OPENRESTY / "examples" / "stream.conf"
 
 
 class Greeter:
-    """A TCP server that says its name, then waits until its client hangs up."""
+    """A TCP server that sends its name, then waits until its client hangs up."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -63,19 +63,19 @@ class Greeter:
 
 
 class Stream(Edge):
-    """An nginx whose stream {} proxies at `proxy`; its pages are where an Edge's are."""
+    """An nginx whose stream {} proxies at `proxy`; its pages have the paths of an Edge."""
 
     def __init__(self, folder: Path, text: str, workers: int) -> None:
         self.proxy = free_port()
         super().__init__(folder, text.replace("@PROXY@", str(self.proxy)), workers)
 
     def connect(self) -> tuple[socket.socket, str]:
-        """Open a connection; return it, and which server has it: "" when nginx closed it."""
+        """Open a connection; return it and its server, or "" if nginx closed it."""
         connection = socket.create_connection(("127.0.0.1", self.proxy), timeout=PATIENCE_S)
         return connection, connection.recv(100).decode().strip()
 
     def greeted(self, times: int) -> dict[str, int]:
-        """Return how many of so many short connections each server had."""
+        """Open short connections, and return the number that each server had."""
         counts: dict[str, int] = {}
         for _ in range(times):
             connection, name = self.connect()
@@ -113,7 +113,7 @@ stream {{
 
 @pytest.fixture
 def stream(rig: Rig, tmp_path: Path) -> Iterator[Callable[..., Stream]]:
-    """Return the means to start one; `bootstrap` and `options` as for an Edge."""
+    """Return a function that starts one; `bootstrap` and `options` as for an Edge."""
     with contextlib.ExitStack() as stack:
 
         def start(
@@ -219,7 +219,7 @@ def test_a_connection_that_is_not_taken_in_time_is_tried_elsewhere(
     with contextlib.ExitStack() as stack:
         full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
         host, port = full.getsockname()
-        for _ in range(3):  # nobody accepts: the first fills the queue, whoever comes later is not answered
+        for _ in range(3):  # no accept: the first connection fills the queue, and later ones get no answer
             waiting = stack.enter_context(socket.socket())
             waiting.setblocking(False)
             waiting.connect_ex((host, port))
@@ -274,7 +274,7 @@ def test_connections_that_a_server_logs_itself_are_not_in_flight_for_ever(
     edge = stream([], text=text.replace("proxy_pass web;", "proxy_pass web; log_by_lua_block { return }"))
     held, _ = edge.connect()
     with held:
-        # So many that some begin in one millisecond, and in the memory of another.
+        # Enough that some begin in one millisecond, and in the memory of an earlier one.
         assert edge.greeted(100) == {"a": 100}
         rig.wait_until(lambda: edge.upstream()["unlogged"] == 100, "they are found")
         assert edge.upstream()["peers"][0]["in_flight"] == 1
@@ -393,7 +393,7 @@ def test_the_example_serves(rig: Rig, stream: Callable[..., Stream], servers: li
 
 
 def said_by_nginx(folder: Path, text: str) -> str:
-    """Return what nginx says of a configuration that it does not start with."""
+    """Return nginx's message for a configuration that it refuses."""
     config = folder / "nginx.conf"
     config.write_text(f"pid {folder}/nginx.pid; daemon off; {text}")
     command = ["nginx", "-e", "stderr", "-p", str(folder), "-c", str(config)]

@@ -16,7 +16,7 @@ from testing.waiting import PATIENCE_S
 pytestmark = [pytest.mark.integration, needs_stream_lua]
 
 CLIENTS = [f"127.0.0.{last}" for last in range(2, 32)]
-# Neither what connections meet nor what is thought of them: a check alone decides.
+# Passive health and ejection are off: only the check decides.
 ONLY_CHECKS = "max_fails = 0, eject = false"
 
 
@@ -26,13 +26,13 @@ def publish(rig: Rig, servers: list[Greeter], generation: int, picker: str, **me
 
 
 def connect_from(edge: Stream, client: str) -> tuple[socket.socket, str]:
-    """Open a connection from an address of loopback; return it, and which server has it."""
+    """Open a connection from an address of loopback; return it and its server."""
     connection = socket.create_connection(("127.0.0.1", edge.proxy), PATIENCE_S, (client, 0))
     return connection, connection.recv(100).decode().strip()
 
 
 def homes(edge: Stream) -> dict[str, str]:
-    """Return which server each client has."""
+    """Return the server of each client."""
     found = {}
     for client in CLIENTS:
         connection, found[client] = connect_from(edge, client)
@@ -40,7 +40,7 @@ def homes(edge: Stream) -> dict[str, str]:
     return found
 
 
-# A table may be made for http {}, too: a connection has no header, so its address is hashed.
+# A table may also be for http {}. A connection has no header, so its address is hashed.
 @pytest.mark.parametrize("members", [{}, {"hash_key": "header:X-User"}])
 @pytest.mark.parametrize("picker", ["bounded_hash", "chash"])
 def test_a_client_s_connections_go_to_one_server(

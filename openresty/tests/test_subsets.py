@@ -1,4 +1,4 @@
-"""Load balancers with `subset_size`: each has to do with some servers, all together with all by weight."""
+"""Load balancers with `subset_size`: each uses some servers, and together they use all by weight."""
 
 import psutil
 import pytest
@@ -10,7 +10,7 @@ from openresty.tests.rig import Rig
 pytestmark = pytest.mark.integration
 
 LBS = ("edge-1", "edge-2", "edge-3", "edge-4")
-SERVERS, SIZE = 12, 5  # of four load balancers each begins at another quarter of the ring, and has half of it
+SERVERS, SIZE = 12, 5  # each of four load balancers begins at another quarter of the ring, and has half of it
 TOTAL = 4 * (20 + 20 + 40)
 
 
@@ -22,13 +22,13 @@ def servers(rig: Rig) -> list[Backend]:
 
 
 def publish(rig: Rig, backends: list[Backend], *, generation: int, reporters: tuple[str, ...] = LBS) -> None:
-    """Write a table, in which each third server is twice as large as the others."""
+    """Write a table with each third server twice as large as the others."""
     rows = [(each.name, each.address, 40 if at % 3 == 2 else 20, "up") for at, each in enumerate(backends)]
     rig.publish(rows, generation=generation, by_size=True, reporters=list(reporters))
 
 
 def balancer(rig: Rig, name: str, settings: str = "", workers: int = 1, generation: int = 1) -> Edge:
-    """Start an nginx of that name; wait for a table, unless its generation is 0."""
+    """Start an nginx of this name; wait for a table, unless its generation is 0."""
     options = f"upstreams = {{ web = {{ subset_size = {SIZE}, {settings} }} }},"
     http = one_upstream(rig.memcached.port, options, "}").replace('lb = "edge-1"', f'lb = "{name}"')
     edge = rig.edge_of(http, folder=name, workers=workers)
@@ -38,12 +38,12 @@ def balancer(rig: Rig, name: str, settings: str = "", workers: int = 1, generati
 
 
 def subset(edge: Edge) -> set[str]:
-    """Return whom its subset has."""
+    """Return the servers of its subset."""
     return {peer["id"] for peer in edge.upstream()["peers"]}
 
 
 def connected(edge: Edge, backends: list[Backend]) -> set[str]:
-    """Return to whom it has connections."""
+    """Return the servers that it has connections to."""
     ports = {
         connection.raddr.port
         for pid in edge.worker_pids()
@@ -114,7 +114,7 @@ def test_a_load_balancer_that_the_table_does_not_name_yet_has_the_subset_that_it
     edge.wait_for(2)
     assert subset(edge) == before
     rig.publish([(each.name, each.address, 20, "up") for each in backends], generation=3)
-    edge.wait_for(3)  # of a controller that does not say who the others are
+    edge.wait_for(3)  # of a controller that does not name the load balancers
     assert len(subset(edge)) == SERVERS
 
 
@@ -138,5 +138,5 @@ def test_a_controller_tells_who_there_is_and_subsets_make_room_for_one_that_come
         after = [subset(edge) for edge in edges]
         assert set.union(*after) == {each.name for each in backends}
         assert all(SIZE <= len(each) < 12 for each in after), after
-        # At the most a fifth of the ring is another's at each end.
+        # At each end at most a fifth of the ring is another's.
         assert all(len(new - old) <= 5 for old, new in zip(before, after[:4], strict=True)), (before, after)

@@ -1,4 +1,4 @@
-"""What a weight table says beside its peers: a check and a hash key, stronger than nginx.conf's."""
+"""A weight table's check and hash key, which override nginx.conf's."""
 
 import hashlib
 import hmac
@@ -20,7 +20,7 @@ SECRET = "the key of the tests, 32 bytes.."  # noqa: S105
 
 
 def check(path: str = "/healthz", **changes: object) -> dict[str, object]:
-    """Return a check as the controller writes it, with its defaults filled in."""
+    """Return a check in the controller's form, with its defaults filled in."""
     defaults = {
         "statuses": None, "interval_s": 0.2, "timeout_s": 30.0, "rise": 2, "fall": 2, "host": None,
         "tls": False, "tls_server_name": None, "tls_verify": True, "grpc_service": None,
@@ -33,7 +33,7 @@ def rows(*servers: "Backend") -> list[tuple[str, str, int, str]]:
 
 
 def publish_signed(rig: "Rig", servers: "list[Backend]", generation: int, **members: Any) -> None:
-    """Publish a table as the controller does where a key is set."""
+    """Publish a table as the controller does with a key."""
     rig.publish(rows(*servers), generation=generation, **members)
     text = rig.memcached.get("steelyard:1:weights:web") or b""
     digest = hmac.new(SECRET.encode(), text, hashlib.sha256).hexdigest()
@@ -87,7 +87,7 @@ def test_another_check_begins_anew_and_every_server_is_checked_at_once(rig: "Rig
     a.statuses["/late"] = 500
     rig.publish(rows(a, b), generation=3, check=check("/late", interval_s=3600))
     edge.wait_for(3)
-    wait_health(rig, edge, "a", "check", eligible=False)  # not after an hour
+    wait_health(rig, edge, "a", "check", eligible=False)  # at once, not after an hour
 
 
 def test_a_check_that_is_only_made_more_rarely_forgets_nothing(rig: "Rig") -> None:

@@ -1,4 +1,4 @@
-"""Servers say in their answers what they have in flight, and the next picks go by it."""
+"""Servers report their requests in flight in their answers, and the next picks go by it."""
 
 import pytest
 
@@ -8,12 +8,12 @@ from openresty.tests.rig import Rig
 
 pytestmark = pytest.mark.integration
 
-ANSWER_S = 0.1  # what is said counts for some 24 times as long
+ANSWER_S = 0.1  # a report counts for about 24 times as long
 ORCA = "endpoint-load-metrics"
 
 
 def serving(rig: Rig, picker: str = "vnswrr2") -> tuple[Backend, Backend, Edge]:
-    """Start two servers, and an nginx before them."""
+    """Start two servers, and an nginx in front of them."""
     made = [rig.backend(name) for name in "ab"]
     for backend in made:
         backend.delays_s["/"] = ANSWER_S
@@ -24,7 +24,7 @@ def serving(rig: Rig, picker: str = "vnswrr2") -> tuple[Backend, Backend, Edge]:
 
 
 def busy(name: str, value: str, a: Backend, b: Backend) -> None:
-    """Have `a` say that it has 50 requests in flight, and `b` that it has one."""
+    """Make `a` report 50 requests in flight, and `b` one."""
     a.headers[name] = value
     b.headers["X-Steelyard-In-Flight"] = "1"
 
@@ -43,7 +43,7 @@ def test_the_next_requests_go_around_who_says_that_it_is_busy(rig: Rig, name: st
     a, b, edge = serving(rig)
     assert edge.shares(10) == {"a": 5, "b": 5}
     busy(name, value, a, b)
-    # Asked now and then, as what it said fades. A header is looked for each 0.1 s until one has it.
+    # A pick now and then, while the report fades. nginx looks for the header each 0.1 s until it finds one.
     rig.wait_until(lambda: edge.shares(10).get("a", 0) <= 3, "few requests go to it")
     a.headers.clear()
     b.headers.clear()

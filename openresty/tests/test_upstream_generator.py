@@ -1,4 +1,4 @@
-"""bin/steelyard-upstream: the upstream blocks it prints, for which nginx, and what it says of mistakes."""
+"""bin/steelyard-upstream: its upstream blocks for each kind of nginx, and its errors."""
 
 import re
 import subprocess
@@ -56,9 +56,9 @@ def test_the_example_of_many_servers_is_for_the_blocks_that_it_says_how_to_print
 def test_what_is_generated_is_taken_by_nginx(
     tmp_path: Path, arguments: tuple[str, ...], blocks: list[str], pool: str
 ) -> None:
-    run = say(*arguments, "--platform", "debian")  # any nginx takes these
+    run = say(*arguments, "--platform", "debian")  # any nginx accepts these
     assert (run.returncode, run.stderr) == (0, "")
-    # Where the pool is sharded there is a whole one beside, for an init_worker that knows of no shards.
+    # Beside the shards there is a whole pool, for an init_worker without `shards`.
     whole = blocks if blocks == ["web"] else [arguments[0], *blocks]
     assert re.findall(r"^upstream (\S+) {", run.stdout, re.MULTILINE) == whole
     assert run.stdout.count(pool) == len(blocks)

@@ -1,4 +1,4 @@
-"""The time-outs of an upstream: they are its own, whatever the location has, at each of its servers."""
+"""The time-outs of an upstream: they hold at each of its servers, and override the location's."""
 
 import contextlib
 import http.client
@@ -25,10 +25,10 @@ def silent() -> Iterator[str]:
 
 @contextlib.contextmanager
 def full() -> Iterator[str]:
-    """Listen at an address that takes no further connection, and refuses none."""
+    """Listen at an address that neither accepts nor refuses further connections."""
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
-        for _ in range(3):  # nobody accepts: the first fills the queue, whoever comes later is not answered
+        for _ in range(3):  # no accept: the first connection fills the queue, and later ones get no answer
             waiting = stack.enter_context(socket.socket())
             waiting.setblocking(False)
             waiting.connect_ex(listener.getsockname())
@@ -36,7 +36,7 @@ def full() -> Iterator[str]:
 
 
 def edge_of(rig: Rig, addresses: list[str], timeout: str) -> Edge:
-    """Start an nginx with a time-out of its upstream; the location /patient/ waits longer than any test."""
+    """Start an nginx with a time-out in its upstream; the location /patient/ waits longer than any test."""
     listed = ", ".join(f'"{address}"' for address in addresses)
     patient = "proxy_connect_timeout 300s; proxy_send_timeout 300s; proxy_read_timeout 300s;"
     return rig.edge(

@@ -1,4 +1,4 @@
-"""Over TLS: upstreams whose servers have one address and different names share no connection."""
+"""TLS: upstreams with servers of one address and different names share no connection."""
 
 from pathlib import Path
 
@@ -18,10 +18,10 @@ POOL = "balancer_keepalive" if HAS_BALANCER_KEEPALIVE else "keepalive"
 
 
 class TwoNames:
-    """An address where one.internal and two.internal are known by certificates of their own.
+    """An address where one.internal and two.internal have certificates of their own.
 
-    Both say by which name the connection was begun, whose certificate the client showed, and which request
-    of the connection this is; two.internal wants a certificate.
+    Both answer with the name in the handshake, the client's certificate, and the number of the request in
+    its connection. two.internal demands a certificate.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -33,7 +33,7 @@ class TwoNames:
             authority.server(name)
 
     def certificate(self, name: str) -> str:
-        """Return the file that has the certificate of a name, and its key."""
+        """Return the file with the certificate of a name, and its key."""
         return str(self._folder / f"{name}.pem")
 
     def servers(self) -> str:
@@ -66,7 +66,7 @@ def options(both: TwoNames, dead: str) -> str:
 
 
 def location(path: str, block: str, more: str, of: str = "") -> str:
-    """Return a location `/path/` that asks servers by a block, as those of the upstream `path`, or `of`."""
+    """Return a location `/path/` that uses a block for the servers of the upstream `path`, or `of`."""
     return f"""
       location /{path}/ {{
         set $upstream {of or path}; proxy_pass https://{block}/;
@@ -76,7 +76,7 @@ def location(path: str, block: str, more: str, of: str = "") -> str:
 
 
 def edge_of(rig: Rig, both: TwoNames, locations: str, blocks: dict[str, str], http: str = "") -> Edge:
-    """Start an nginx with these locations, and blocks that balance() an upstream that Lua names."""
+    """Start an nginx with these locations, and blocks that balance() an upstream by Lua's name."""
     upstreams = "".join(
         f"""
     upstream {block} {{
@@ -95,7 +95,7 @@ def seen(answer: Answer) -> tuple[str, str]:
 
 
 def assert_apart(edge: Edge) -> None:
-    """Ask both upstreams in turn, over connections that are kept."""
+    """Ask both upstreams in turn, over kept connections."""
     for n in range(20):
         one, two = edge.get("/one/"), edge.get("/two/")
         assert (seen(one), seen(two)) == ((NAMES[0], ""), (NAMES[1], "CN=edge.internal"))

@@ -1,4 +1,4 @@
-"""What a weight table does to requests, on a real nginx."""
+"""The effect of a weight table on requests, on a real nginx."""
 
 import os
 import random

@@ -1,9 +1,8 @@
-"""What a request does in Lua, counted: a change that has it do more, or less, changes work_per_request.json.
+"""The counted work of a request in Lua: a change of the work changes work_per_request.json.
 
-A clock would not see a tenth of a microsecond on a machine that does something else; these counts are the
-same each time. What is done for one request in many is not in them. On another nginx (STEELYARD_NGINX) those
-are compared that are Steelyard's own: lua-resty-core has other instructions there. To write the file anew, on
-Debian's nginx:
+On a busy machine a clock misses a tenth of a microsecond, but these counts are the same each time. They lack
+work that is done for one request in many. On another nginx (STEELYARD_NGINX) only Steelyard's own counts are
+compared, because lua-resty-core has other instructions there. To write the file anew, on Debian's nginx:
 
     STEELYARD_WRITE_WORK=1 .venv/bin/pytest -q openresty/tests/test_work_per_request.py
 """
@@ -31,10 +30,10 @@ WRITE = "STEELYARD_WRITE_WORK"
 
 WARM, MEASURED, TOGETHER = 12, 120, 4
 
-# Latencies of 0 and of 1 ms take ways that differ by a few instructions, a draw more is a few, and `hcl`
-# writes a median where a latency is another.
+# Latencies of 0 and of 1 ms differ by a few instructions, and so does one more draw. `hcl` writes a median
+# if a latency differs.
 LEEWAY = {"instructions": 30}
-# What a server said of itself is worth less with each millisecond, which on a busy machine are some more.
+# A server's own figure fades with each millisecond, and a busy machine adds some.
 LEEWAY_OF = {
     "picker-hcl": LEEWAY | {"words written": 1},
     "feature-in-flight-said": {"instructions": 450},
@@ -42,10 +41,10 @@ LEEWAY_OF = {
 
 PICKER, SERVED = "vnswrr2", "proxy_pass http://@NAME@/plain;"
 
-# What lua-resty-core has no part in: figures of Steelyard on any nginx.
+# Counts without lua-resty-core: the same on any nginx.
 OWN = ("variable ", "words ")
 
-# Each feature where it is on: the upstream's options, and the location. The first row has all of them off.
+# Each feature turned on: the upstream's options, and the location. The first row has all of them off.
 FEATURES = {
     "nothing": ("", SERVED),
     "nginx-alone": ("", "proxy_pass http://127.0.0.2:@SERVERS@/plain;"),
@@ -99,7 +98,7 @@ def start(rig: Rig, name: str) -> Edge:
     """Start an nginx with an upstream and a location, and three servers in it."""
     picker, options, directives = rows()[name]
     port = str(free_port())
-    # Hash rings go by the ids.
+    # Hash rings depend on the ids.
     bootstrap = ", ".join(f'{{ id = "{one}", address = "127.0.0.{one}:{port}" }}' for one in (2, 3, 4))
     balance = 'server 0.0.0.1; balancer_by_lua_block { require("steelyard").balance("@NAME@") } keepalive 8;'
     config = f"""
@@ -128,7 +127,7 @@ def start(rig: Rig, name: str) -> Edge:
 
 
 def ask(edge: Edge, count: str, times: int) -> list[dict[str, float]]:
-    """Send requests over one connection, each then in the memory of the one before; return what they did."""
+    """Send requests over one connection, each in the memory of the previous one; return their work."""
     with socket.create_connection(("127.0.0.1", edge.port), timeout=PATIENCE_S) as client:
         for _ in range(times):
             client.sendall(f"GET /?{count} HTTP/1.1\r\nHost: web\r\n\r\n".encode())
@@ -141,14 +140,14 @@ def ask(edge: Edge, count: str, times: int) -> list[dict[str, float]]:
 
 
 def work_of(edge: Edge) -> dict[str, float]:
-    """Return what a request does: of each figure the median, since some draw more often or are late."""
+    """Return a request's work: the median of each count, because some requests draw more or are late."""
     counted = ask(edge, "count=work", WARM + MEASURED)[WARM:]
     each = [one["bytes"] for one in ask(edge, "count=bytes", WARM + MEASURED)[WARM:]]
     work = {
         kind: statistics.median_low(one.get(kind, 0) for one in counted)
         for kind in sorted(set().union(*counted))
     }
-    # A table that grows in one request may shrink in the next; and now and then one stays larger.
+    # A table may grow in one request and shrink in the next. Now and then one stays larger.
     sums = [sum(each[first : first + TOGETHER]) for first in range(0, MEASURED, TOGETHER)]
     figures = {kind: figure for kind, figure in work.items() if figure}
     return {"bytes": int(statistics.median_low(sums) / TOGETHER // 8 * 8)} | figures

@@ -1,4 +1,4 @@
-"""Near servers first on a real nginx: what its own zone's factors say, and whom it falls back to."""
+"""Near servers first on a real nginx: its own zone's factors, and its fallback."""
 
 import json
 import time
@@ -20,7 +20,7 @@ SPILL = ((1000, 500, 1), (1, 1000, 1), (1000, 1000, 1000))
 def publish(
     rig: Rig, servers: dict[str, Backend], generation: int, factors: tuple[tuple[int, ...], ...]
 ) -> None:
-    """Write a table of servers by their zones, and its head, as the controller does."""
+    """Write a table of servers with zones, and its head, as the controller does."""
     table = weight_table.with_digest(
         WeightTable(
             upstream="web", term=1, generation=generation, issued_at_ms=time.time_ns() // 1_000_000,

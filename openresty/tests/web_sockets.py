@@ -1,4 +1,4 @@
-"""WebSockets through the nginx under test: opened by the upgrade, open until somebody hangs up."""
+"""WebSockets through the nginx under test: opened by an upgrade, open until one side hangs up."""
 
 import contextlib
 import socket
@@ -16,7 +16,7 @@ LOCATION = """
 
 
 class WebSockets:
-    """Clients, each with a connection of its own; leaving the context closes what is open."""
+    """Clients, each with a connection of its own; leaving the context closes the open ones."""
 
     def __init__(self) -> None:
         self.clients: dict[socket.socket, str] = {}
@@ -24,7 +24,7 @@ class WebSockets:
     def open(
         self, edge: Edge, count: int, path: str = "/socket", host: str = "127.0.0.1"
     ) -> list[socket.socket]:
-        """Open some; `clients` then says which server has each."""
+        """Open some; `clients` then has the server of each."""
         opened = []
         for _ in range(count):
             client = socket.create_connection((host, edge.port), timeout=PATIENCE_S)
@@ -40,7 +40,7 @@ class WebSockets:
         return opened
 
     def at(self, server: str) -> list[socket.socket]:
-        """Return those that a server has."""
+        """Return the clients of a server."""
         return [client for client, name in self.clients.items() if name == server]
 
     def __enter__(self) -> Self:
@@ -52,7 +52,7 @@ class WebSockets:
 
 
 def is_open(client: socket.socket) -> bool:
-    """Tell whether the other side has not hung up; nobody sends anything meanwhile."""
+    """Tell whether the connection is open; neither side sends anything meanwhile."""
     client.setblocking(False)
     try:
         return client.recv(1) != b""
@@ -65,12 +65,12 @@ def is_open(client: socket.socket) -> bool:
 
 
 def still_open(clients: list[socket.socket]) -> int:
-    """Count those."""
+    """Count the open ones."""
     return sum(is_open(client) for client in clients)
 
 
 def echoes(client: socket.socket) -> bool:
-    """Tell whether what is sent comes back."""
+    """Tell whether the server echoes a message."""
     with contextlib.suppress(ConnectionError):
         client.sendall(b"ping")
         return client.recv(4) == b"ping"

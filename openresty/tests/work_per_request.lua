@@ -1,10 +1,10 @@
---- What each request does in Steelyard's phases, counted and not timed: for test_work_per_request.
+--- The work of each request in Steelyard's phases, counted and not timed: for test_work_per_request.
 --
--- Functions are told apart as they are called, so nothing is wrapped but the phases. A word of memory that is not
--- Lua's (what workers share, and what nginx fills in) is read and written by two functions of the FFI, and C is
--- called by a third. Compiled code calls no hook, so nothing is compiled.
+-- A hook distinguishes functions as they are called, so only the phases are wrapped. Two functions of the FFI read
+-- and write words of memory outside Lua (shared by workers, or filled in by nginx), and a third one calls C functions.
+-- Compiled code calls no hook, so nothing is compiled.
 --
--- The argument `count` of a request says what of it is counted: `work`, or `bytes` (the hook makes garbage of its own).
+-- A request's argument `count` chooses the count: `work`, or `bytes` (the hook makes garbage of its own).
 
 local cjson = require "cjson"
 
@@ -13,9 +13,9 @@ local PHASES = { "shard", "limit", "balance", "header", "release", "sticky", "lo
 
 local _M = {}
 
-local kinds = {}       -- function -> what a call of it counts as
-local counted, began   -- of the request that is served; the memory in use when its phase began
-local done = {}        -- what each counted request did, in order
+local kinds = {}       -- function -> the kind that a call counts as
+local counted, began   -- of the current request; the memory in use at the start of its phase
+local done = {}        -- the work of each counted request, in order
 
 
 local function add(kind, amount)
@@ -73,13 +73,13 @@ local function phase_of(run, is_last)
 end
 
 
---- init_by_lua: from here on count what is asked for.
+--- init_by_lua: start counting.
 function _M.start()
     math.randomseed(1)
-    math.randomseed = function() end -- workers seed themselves: here what is drawn is the same each time
+    math.randomseed = function() end -- workers seed themselves; here the draws are the same each time
     jit.off()
     for ms = 0, 1000 do
-        _M[ms] = string.format("%.3f", ms / 1000) -- as nginx writes a latency: a new string is memory, too
+        _M[ms] = string.format("%.3f", ms / 1000) -- nginx's form of a latency: a new string takes memory, too
     end
     local word, var = debug.getmetatable(require("ffi").new("int")), getmetatable(ngx.var)
     kinds[word.__index], kinds[word.__newindex], kinds[word.__call] = "words read", "words written", "C calls"
@@ -94,7 +94,7 @@ function _M.start()
 end
 
 
---- content_by_lua: what was counted since the last call.
+--- content_by_lua: the counts since the last call.
 function _M.show()
     ngx.say(cjson.encode(done))
     done = {}
