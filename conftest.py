@@ -1,4 +1,4 @@
-"""What holds for every test, and the daemons that most ask for. What tests import is in testing/."""
+"""Settings of all tests, and fixtures of common daemons. Helpers for import are in testing/."""
 
 import os
 import signal
@@ -16,20 +16,20 @@ from testing.daemons import Daemon, memcached_in, redis_in
 settings.register_profile("steelyard", deadline=None)
 settings.load_profile("steelyard")
 
-# Tests start Python some thousand times. Where an image has told it to keep no compiled code, each start
-# would compile all that it imports again: more CPU time than everything else that these processes do.
+# Tests start Python some thousand times. Some images tell Python to keep no compiled code. Each start would
+# then compile all imports again, for more CPU time than the rest of the process.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# A shell starts what it runs in the background with Ctrl-C ignored, and programs inherit that: the tests of
-# what Ctrl-C does would wait for it in vain.
+# A shell starts background jobs with Ctrl-C ignored, and their children inherit that. Tests of Ctrl-C would
+# then wait in vain.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure() -> None:
-    """Put what is tested on PATH: before the tests are collected, since some ask nginx what it can do."""
-    # Debian keeps nginx where only root's PATH looks.
+    """Put the nginx under test on PATH, before collection: some tests ask nginx for its features."""
+    # Debian keeps nginx in a folder of root's PATH.
     os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], "/usr/local/sbin", "/usr/sbin"])
     named = os.environ.get(nginx_under_test.VARIABLE)
     if named:
@@ -40,25 +40,25 @@ def pytest_configure() -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out a file without the marks that `-m` demands: every worker imports all that it collects."""
+    """Leave out files without the marks in `-m`, because every worker imports each collected file."""
     if not (collection_path.name.startswith("test_") and collection_path.suffix == ".py"):
         return None
-    # "integration and not long" demands the first; of any other expression nothing is concluded.
+    # "integration and not long" demands the first mark; other expressions are not evaluated.
     demanded = [each for each in config.getoption("markexpr").split(" and ") if each.isidentifier()]
     text = collection_path.read_text(encoding="utf-8") if demanded else ""
     return True if any(f"pytest.mark.{mark}" not in text for mark in demanded) else None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print why each test failed that was tried again (`make integration`), and passed or not."""
+    """Print the failure of each test that ran again (`make integration`), whether it then passed or not."""
     for report in terminalreporter.stats.get("rerun", ()):
-        terminalreporter.section(f"failed, and tried again: {report.nodeid}")
+        terminalreporter.section(f"failed, and ran again: {report.nodeid}")
         terminalreporter.write_line(report.longreprtext)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _state_home_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> None:
-    # A controller without an admin token keeps one of its own there.
+    # A controller without an admin token keeps its own one there.
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
 
 
@@ -71,6 +71,6 @@ def memcached(tmp_path: Path) -> Iterator[Daemon]:
 
 @pytest.fixture
 def redis_server(tmp_path: Path) -> Iterator[Daemon]:
-    """A Redis of its own for the test, which keeps nothing."""
+    """A Redis of its own for the test, without persistence."""
     with redis_in(tmp_path) as one:
         yield one

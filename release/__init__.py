@@ -1,1 +1,1 @@
-"""Builds what is released: Python, Lua and Debian packages, and a bill of materials of each."""
+"""Builds a release: Python, Lua and Debian packages, and a bill of materials for each."""

@@ -1,4 +1,4 @@
-"""`python -m release VERSION`: builds everything that is released into dist/VERSION."""
+"""`python -m release VERSION`: builds a release into dist/VERSION."""
 
 import argparse
 import hashlib
@@ -24,10 +24,10 @@ CHECKOUT = Path(__file__).parents[1]
 def main() -> int:
     """Build a release; return the exit status."""
     parser = argparse.ArgumentParser(
-        prog="make release", description="Build all packages of what git has at HEAD."
+        prog="make release", description="Build all packages of git's tree at HEAD."
     )
-    parser.add_argument("version", help="three numbers, as in 1.2.0")
-    parser.add_argument("--out", type=Path, help="where to (dist/VERSION)")
+    parser.add_argument("version", help="three numbers, as in 0.1.0")
+    parser.add_argument("--out", type=Path, help="output folder (default dist/VERSION)")
     arguments = parser.parse_args()
     try:
         version = source_tree.checked_version(arguments.version)
@@ -43,12 +43,12 @@ def main() -> int:
 
 
 def build(version: str, out: Path) -> None:
-    """Build everything elsewhere, and then put it into `out`, in the place of an earlier release."""
+    """Build everything in a temporary folder, then replace an earlier release in `out`."""
     if out.exists() and not (out / "SHA256SUMS").is_file():
-        raise ReleaseError(f"{out} is there and is no release: it would be replaced; name another with --out")
+        raise ReleaseError(f"{out} is not a release, so it is not replaced: choose another folder with --out")
     left_out = source_tree.uncommitted(CHECKOUT)
     if left_out:
-        _say(f"{len(left_out)} changes are not committed, and not in the release: {left_out[0]} ...")
+        _say(f"{len(left_out)} uncommitted changes are not in the release: {left_out[0]} ...")
     with tempfile.TemporaryDirectory(prefix="steelyard-release-") as folder:
         tree, work, made = (Path(folder, name) for name in ("tree", "work", "made"))
         for each in (tree, work, made):

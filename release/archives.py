@@ -1,4 +1,4 @@
-"""Archives that are the same bytes whenever they are made of the same files."""
+"""Reproducible archives: the same files always give the same bytes."""
 
 import gzip
 import tarfile
@@ -6,10 +6,9 @@ from pathlib import Path
 
 
 def tar_gz(folder: Path, archive: Path, *, prefix: str, made_at_s: int) -> None:
-    """Write a folder's files as root's, all of one time, in the order of their names.
+    """Write a folder's files below `prefix`, ordered by name, all owned by root and of one time.
 
-    In the archive they lie below `prefix`. Modes are 0755 for what may be
-    executed and 0644 for the rest.
+    Modes are 0755 for executable files and 0644 for the rest.
     """
     with (
         archive.open("wb") as out,

@@ -1,8 +1,8 @@
-"""CycloneDX bills of materials: what each package and each image brings, or needs of Debian.
+"""CycloneDX bills of materials: the components of each package and image, and their needs of Debian.
 
-cyclonedx-bom writes those of Python packages from the pinned requirements; what the page, a Debian or a Lua
-package has or needs is a line or two; an image has its base, and what its Dockerfile puts there by these
-requirements. The same release gives the same bytes.
+cyclonedx-bom writes the bills of Python packages from the pinned requirements. The page, the Debian packages
+and the Lua packages need only a few lines. An image has its base, and the requirements that its Dockerfile
+installs. The same release gives the same bytes.
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import Any
 
 _PYTHON = ("agent", "controller", "reporter")
 
-# The targets of docker-bake.hcl, and where the Dockerfile of each is.
+# The targets of docker-bake.hcl, with the folder of each Dockerfile.
 IMAGES = {
     "agent": "agent",
     "controller": "controller",
@@ -23,12 +23,12 @@ IMAGES = {
     "server": "loadtest",
 }
 
-# Requirements that a Dockerfile names for a stage of which nothing stays, or for another image.
+# Requirements of a build stage that leaves nothing in the image, or of another image.
 _NOT_INSIDE = {"build", "programs", "load"}
 
 
 def write(tree: Path, out: Path, version: str) -> None:
-    """Write one for each package into `out`, as NAME-VERSION.cdx.json."""
+    """Write a bill for each package and image into `out`, as NAME-VERSION.cdx.json."""
     for name in _PYTHON:
         document = _of_requirements(tree, name, "--pyproject", f"{name}/pyproject.toml")
         if name == "controller":
@@ -47,7 +47,7 @@ def _of_requirements(tree: Path, name: str, *more: str) -> dict[str, Any]:
         "requirements",
         f"requirements/{name}.txt",
     ]
-    # The tests of an installed release hold them to the schema; here that would take ten times as long.
+    # The tests of an installed release validate the schema; validation here would take ten times as long.
     options = ["--output-reproducible", "--no-validate", "--of", "JSON", "--sv", "1.6"]
     done = subprocess.run([*command, *more, *options], cwd=tree, check=True, capture_output=True)
     document: dict[str, Any] = json.loads(done.stdout)
@@ -55,7 +55,7 @@ def _of_requirements(tree: Path, name: str, *more: str) -> dict[str, Any]:
 
 
 def _of_page(lock: Path) -> list[dict[str, Any]]:
-    # What the page names itself: of those files are copied into it, and of nothing that they need.
+    # Only the page's direct dependencies: it gets their files, and none of their own dependencies.
     packages = json.loads(lock.read_text(encoding="utf-8"))["packages"]
     return [
         _component("library", name, pinned, f"pkg:npm/{name}@{pinned}")

@@ -1,4 +1,4 @@
-"""The Helm chart as one file: `helm install steelyard ./steelyard-1.2.0.tgz`."""
+"""The Helm chart as one file: `helm install steelyard ./steelyard-0.1.0.tgz`."""
 
 import os
 import subprocess
@@ -10,9 +10,9 @@ CHART = "deploy/helm/steelyard"
 
 
 def build(helm: Path, tree: Path, out: Path, version: str, made_at_s: int) -> Path:
-    """Pack the chart of a tree under this version, which the images have too; return the file.
+    """Pack the chart of a tree under the version of the images; return the file.
 
-    helm writes what links lead to, and gives every file the time that SOURCE_DATE_EPOCH says.
+    helm follows links, and gives every file the time in SOURCE_DATE_EPOCH.
     """
     if not helm.exists():
         raise ReleaseError(f"{helm} is not here: run scripts/kubernetes-clients")

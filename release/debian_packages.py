@@ -1,7 +1,7 @@
-"""Debian packages of what stands on servers and load balancers: the agent, and nginx's Lua.
+"""Debian packages for servers and load balancers: the agent, and nginx's Lua.
 
-They need Debian 12's own packages and nothing else, so that security updates of those are Debian's.
-dpkg-deb packs; what the packages say and do is in release/debian/, a folder each.
+They depend only on packages of Debian 12, so Debian maintains the security updates of those. dpkg-deb packs.
+release/debian/ has a folder with the metadata and scripts of each.
 """
 
 import os
@@ -15,7 +15,7 @@ from release import lua_packages
 
 
 def build(tree: Path, wheels: Path, work: Path, out: Path, version: str, made_at_s: int) -> None:
-    """Build both packages of the tree; `wheels` is where its wheels are."""
+    """Build both packages of the tree; `wheels` is the folder with its wheels."""
 
     def agent(root: Path) -> None:
         for name in ("protocol", "agent"):
@@ -39,7 +39,7 @@ def build(tree: Path, wheels: Path, work: Path, out: Path, version: str, made_at
 
 
 def _of_the_package(unit: str) -> str:
-    """Return the systemd unit with the package's paths; what its head says of installing is done."""
+    """Return the systemd unit with the package's paths, without its installation notes."""
     lines = unit[unit.index("[Unit]") :].splitlines()
     changed = {
         "ExecStart=/opt/steelyard-agent/bin/steelyard-agent": "ExecStart=/usr/bin/steelyard-agent",

@@ -1,4 +1,4 @@
-"""The Lua for who does not use Debian's packages: an archive for luarocks and opm, one for a plain copy."""
+"""Lua archives without Debian: one for luarocks and opm, one for a plain copy."""
 
 import shutil
 from pathlib import Path
@@ -25,6 +25,6 @@ def build(tree: Path, work: Path, out: Path, version: str, made_at_s: int) -> No
 
 
 def lay_out(tree: Path, folder: Path) -> None:
-    """Copy the Lua of both rooms into one folder of a lua_package_path."""
+    """Copy the Lua of both folders into one folder for lua_package_path."""
     for room in ("lua-resty-vnswrr", "steelyard"):
         shutil.copytree(tree / "openresty" / room / "lib", folder, dirs_exist_ok=True)

@@ -1,4 +1,4 @@
-"""Wheels and source distributions, which hatchling makes, the controller's with the page inside."""
+"""Wheels and source distributions by hatchling; the controller's contain the page."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ from release.source_tree import DISTRIBUTIONS
 
 def build(checkout: Path, tree: Path, out: Path, made_at_s: int) -> None:
     """Build each distribution of the tree with the tools of the checkout's .venv."""
-    # Its npm may be a wheel in .venv, which scripts/page looks for in the tree.
+    # npm may be a wheel in .venv, and scripts/page looks for it in the tree.
     (tree / ".venv").symlink_to(checkout / ".venv")
     subprocess.run([tree / "scripts/page"], check=True)
     python = Path(sys.executable)

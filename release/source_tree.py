@@ -1,4 +1,4 @@
-"""The tree that a release is built from: what git has at HEAD, with the release's version in it."""
+"""The source of a release: git's tree at HEAD, stamped with the release's version."""
 
 import io
 import re
@@ -7,8 +7,8 @@ import subprocess
 import tarfile
 from pathlib import Path
 
-# What is released, each after what it needs. The lab, the simulator and the resilience tests are run from a
-# checkout: they measure it.
+# Released distributions, each after its dependencies. The lab, the simulator and the resilience tests measure
+# a checkout, so they are not released.
 DISTRIBUTIONS = ("protocol", "agent", "controller", "reporter")
 
 ROCKSPEC = "openresty/lua-resty-vnswrr/lua-resty-vnswrr-{}-1.rockspec"
@@ -17,18 +17,18 @@ _VERSION = re.compile(r"(?:0|[1-9]\d*)(?:\.(?:0|[1-9]\d*)){2}")
 
 
 class ReleaseError(Exception):
-    """The release cannot be built; the message says why, and what to do."""
+    """The release cannot be built; the message has the reason and the remedy."""
 
 
 def checked_version(text: str) -> str:
-    """Return the version; raise `ReleaseError` unless it is three numbers, as in 1.2.0."""
+    """Return the version; raise `ReleaseError` unless it is three numbers, as in 0.1.0."""
     if _VERSION.fullmatch(text) is None:
-        raise ReleaseError(f"VERSION is {text!r}; it must be three numbers: make release VERSION=1.2.0")
+        raise ReleaseError(f"VERSION is {text!r}; it must be three numbers: make release VERSION=0.1.0")
     return text
 
 
 def export(checkout: Path, tree: Path) -> int:
-    """Write what git has at HEAD into an empty folder; return when it was committed, in s since 1970."""
+    """Write git's tree at HEAD into an empty folder; return the commit's time, s since 1970."""
     archive = _git(checkout, "archive", "--format=tar", "HEAD")
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
         files.extractall(tree, filter="data")
@@ -36,22 +36,22 @@ def export(checkout: Path, tree: Path) -> int:
 
 
 def uncommitted(checkout: Path) -> list[str]:
-    """Return what is in the checkout and not at HEAD; a release has none of it."""
+    """Return uncommitted changes; a release contains none of them."""
     return _git(checkout, "status", "--short").decode().splitlines()
 
 
 def stamp(tree: Path, version: str) -> None:
-    """Put the version into every file that names one; raise `ReleaseError` where one does not."""
+    """Put the version into every file that names one; raise `ReleaseError` if a file names none."""
     present = (tree / "protocol" / "pyproject.toml").read_text(encoding="utf-8")
     stamped = re.search(r'(?m)^version = "([^"]+)"$', present)
     if stamped is None:
-        raise ReleaseError("protocol/pyproject.toml names no version")
+        raise ReleaseError('protocol/pyproject.toml has no line `version = "..."`: add one')
     old = re.escape(stamped[1])
     for name in DISTRIBUTIONS:
         file = tree / name / "pyproject.toml"
         _replace(file, rf'(?m)^version = "{old}"$', f'version = "{version}"')
         if name != "protocol":
-            # They are released together. uv would look for the workspace, which a package has not around it.
+            # They are released together. uv would look for the workspace, and a package has none around it.
             _replace(file, r'"steelyard-protocol(\[\w+\])?"', rf'"steelyard-protocol\1=={version}"')
             _replace(file, r"\n\[tool\.uv\.sources\]\n(?:[^\[\n].*\n)+", "")
         shutil.copy(tree / "LICENSE", tree / name / "LICENSE")
@@ -65,7 +65,7 @@ def stamp(tree: Path, version: str) -> None:
 def _replace(file: Path, pattern: str, text: str) -> None:
     changed, count = re.subn(pattern, text, file.read_text(encoding="utf-8"))
     if count == 0:
-        raise ReleaseError(f"{file.name} has nothing that looks like {pattern}: mend release/source_tree.py")
+        raise ReleaseError(f"{file.name} has no match for {pattern}: adapt release/source_tree.py")
     file.write_text(changed, encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""The library's dist.ini is one that `opm build` takes (opm 0.0.7; its README, "File dist.ini")."""
+"""`opm build` accepts the library's dist.ini (opm 0.0.7; its README, "File dist.ini")."""
 
 import re
 from configparser import ConfigParser
@@ -7,9 +7,9 @@ from pathlib import Path
 LIBRARY = Path(__file__).parents[2] / "openresty/lua-resty-vnswrr"
 
 NEEDED = {"name", "abstract", "author", "is_original", "license", "repo_link"}
-# Of anything else opm says "unrecognized keys", and builds nothing.
+# For other keys, opm reports "unrecognized keys" and builds nothing.
 KNOWN = {*NEEDED, "version", "requires", "exclude_files", "lib_dir", "doc_dir", "main_module"}
-# What is no package of opm's, and so needs no account before its name.
+# Dependencies that are not opm packages, and need no account before their names.
 GIVEN = {"openresty", "luajit", "nginx", "ngx_lua", "ngx_http_lua"}
 
 
@@ -21,7 +21,7 @@ def test_opm_knows_every_key_and_value_of_the_dist_ini() -> None:
     assert (library["name"], library["is_original"], library["license"]) == (LIBRARY.name, "yes", "apache2")
     assert re.fullmatch(r"https?://[^\s\"'<>{}]+", library["repo_link"])
     assert set(re.split(r"\s*,\s*", library["requires"])) <= GIVEN
-    # The version is the first that the main module names.
+    # opm takes the first version in the main module.
     assert re.search(r"\b_?VERSION\s*=\s*\"[\w.]+\"", (LIBRARY / library["main_module"]).read_text())
     assert (LIBRARY / library["lib_dir"]).is_dir()
     assert (LIBRARY / library["doc_dir"]).is_dir()

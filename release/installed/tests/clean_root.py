@@ -1,15 +1,15 @@
-"""A Debian 12 with nothing in it: what a package says that it needs is all that it finds there."""
+"""A bare Debian 12: a package finds only its declared dependencies there."""
 
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-# apt starts no services in there.
+# apt starts no services inside.
 _POLICY = "#!/bin/sh\nexit 101\n"
 
 
 class CleanRoot:
-    """Made by debootstrap; commands run in it with this machine's /proc, /dev and network."""
+    """A root file system by debootstrap; commands in it have this machine's /proc, /dev and network."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -24,18 +24,18 @@ class CleanRoot:
         policy = folder / "usr/sbin/policy-rc.d"
         policy.write_text(_POLICY)
         policy.chmod(0o755)
-        # The same mirror settings as this machine has: a proxy, perhaps.
+        # This machine's mirror settings, for a proxy perhaps.
         for settings in Path("/etc/apt/apt.conf.d").iterdir():
             (folder / "etc/apt/apt.conf.d" / settings.name).write_bytes(settings.read_bytes())
 
     def command(self, *command: str) -> list[str]:
-        """Return the command that runs another one in there; its mounts end with it."""
+        """Return a command that runs another one inside; its mounts end with it."""
         mounts = " && ".join(f"mount --rbind /{each} {self.folder}/{each}" for each in ("proc", "sys", "dev"))
         inside = ["sh", "-c", f'{mounts} && exec chroot {self.folder} "$@"', "sh", *command]
         return ["unshare", "--mount", "--propagation", "private", *inside]
 
     def run(self, *command: str) -> str:
-        """Run a command in there and return what it printed; fails with that where the command fails."""
+        """Run a command inside and return its output; if it fails, fail with the output."""
         done = subprocess.run(
             self.command("env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", *command),
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -44,7 +44,7 @@ class CleanRoot:
         return done.stdout
 
     def install(self, packages: Sequence[Path | str]) -> str:
-        """Install Debian packages, a file of this machine or a name, with all that they need."""
+        """Install Debian packages, by name or file, with their dependencies."""
         named = []
         for package in packages:
             if isinstance(package, Path):

@@ -1,4 +1,4 @@
-"""What `make release` has built, installed where no checkout is, and run: it samples, ticks and balances."""
+"""The output of `make release`, installed without a checkout: it samples, ticks and balances."""
 
 import hashlib
 import json
@@ -28,7 +28,7 @@ def made() -> Path:
     """The folder of the release."""
     folder = os.environ.get("STEELYARD_RELEASE")
     if folder is None:
-        pytest.fail("STEELYARD_RELEASE names no release: run `make release VERSION=1.2.0`")
+        pytest.fail("STEELYARD_RELEASE names no release: run `make release VERSION=0.1.0`")
     return Path(folder)
 
 
@@ -172,7 +172,7 @@ def cluster(
         root.command("env", "STEELYARD_AGENT_CONFIG=/etc/steelyard/agent.toml", "steelyard-agent"),
     ]
     with (tmp_path / "log").open("wb") as log:
-        # In a folder that has nothing of ours: what they import is what was installed.
+        # In a folder without our sources, so that they import the installed code.
         running = [subprocess.Popen(each, cwd=tmp_path, stdout=log, stderr=log) for each in commands]
     yield ports
     for process in reversed(running):
