@@ -1,22 +1,22 @@
-# All images, and their labels, which are nowhere else.
+# All images, and the only place for their labels.
 #
-#   make images VERSION=1.2.0                  on this machine, labelled with the last commit
-#   make images VERSION=1.2.0 BAKE="--push"    whatever `docker buildx bake` takes
+#   make images VERSION=0.1.0                  builds them here, labelled with the last commit
+#   make images VERSION=0.1.0 BAKE="--push"    takes any option of `docker buildx bake`
 #
-# By hand: `docker buildx bake --file docker-bake.hcl`; without --file it would read docker-compose.yml, too, which builds
-# from the same Dockerfiles, for itself and without labels.
+# By hand: `docker buildx bake --file docker-bake.hcl`. Without --file it would also read docker-compose.yml, which builds
+# from the same Dockerfiles without labels.
 
 variable "VERSION" { default = "0.1.0" }
 
-# Of the commit: its hash, its time as RFC 3339 has it, and the same in seconds since 1970.
+# The commit's hash, its time in RFC 3339 form, and its time in seconds since 1970.
 variable "REVISION" { default = "" }
 variable "CREATED" { default = "" }
 variable "SOURCE_DATE_EPOCH" { default = "" }
 
-# Before each name: "registry.example.com/team/".
+# Prefix of each name: "registry.example.com/team/".
 variable "PREFIX" { default = "" }
 
-# "linux/amd64,linux/arm64" needs a builder for both.
+# "linux/amd64,linux/arm64" needs a builder for both platforms.
 variable "PLATFORMS" { default = "linux/amd64" }
 
 group "default" {
