@@ -208,7 +208,7 @@ def _upstreams(source: Source, now_s: float) -> Iterator[Metric]:
         overruns.add_metric([name], cycle.overruns)
         failures.add_metric([name], cycle.failures)
         revision.add_metric([name], cycle.declaration.revision)
-        cpu.add_metric([name], cycle.used.buckets(), cycle.used.sum_s)
+        cpu.add_metric([name], cycle.cpu_time.buckets(), cycle.cpu_time.sum_s)
         outcome = cycle.outcome
         if outcome is None:
             # An upstream that never has a tick is told by an alert, too.

@@ -211,5 +211,5 @@ def _summary(listed: ranking.Listed) -> dict[str, object]:
         "degraded": [] if outcome is None else list(outcome.degraded),
         "headroom": None if outcome is None else headroom_of(outcome).ratio,
         "troubles": list(listed.standing.troubles),
-        "found": list(listed.found),
+        "found": list(listed.matches),
     }

@@ -101,7 +101,7 @@ class Takeover:
         for name, cycle in some.items():
             if name in published:
                 cycle.follow_table(published[name])
-            for law in cycle.forgotten if name in taken else ():
+            for law in cycle.forgotten_laws if name in taken else ():
                 log.warning(
                     "%s: what %s had learnt is of another edition of it or damaged; it starts anew",
                     name, law, extra={"event": "forgotten", "upstream": name},

@@ -1,7 +1,7 @@
-"""The chunks of weight tables that one Memcached item does not hold: write them, keep them there, read them.
+"""The chunks of weight tables too large for one Memcached item: written, kept alive and read here.
 
-I/O around `table_chunks`. Chunks are there before the manifest that names them is; those that are named no
-more live long enough for a load balancer that has just read the manifest before.
+I/O around `table_chunks`. Chunks are in Memcached before the manifest that names them. Chunks of the previous
+manifest live on long enough for a load balancer that has just read it.
 """
 
 import asyncio
@@ -17,12 +17,12 @@ from steelyard_protocol.wire import Refused
 
 from steelyard_controller.messages.keyring import Keyring
 
-# What is lost is noticed at the next tick, because every chunk is touched. What somebody else has written in
-# the place of a chunk is not, nor are computed baselines, which the digest leaves out. So all of them are
-# made and written anew this often: 0.07 MB/s of 50,000 servers.
+# Lost chunks are noticed at the next tick, because it touches each of them. Two changes go unnoticed: chunks
+# that another program overwrote, and computed baselines, which the digest leaves out. So all chunks are made
+# and written again this often: 0.07 MB/s for 50,000 servers.
 REWRITE_S = 60.0
 
-# nginx reads the chunks within a second of the manifest, or asks for the next one.
+# nginx reads the chunks within a second of the manifest; if it cannot, it asks for the next manifest.
 RETIRED_TTL_S = 10
 
 
@@ -34,7 +34,7 @@ class _Chunks:
 
 
 class ChunkedTables:
-    """The chunks of the tables that this controller publishes; `clock` is monotonic."""
+    """The chunks of this controller's tables; `clock` is monotonic."""
 
     def __init__(
         self,
@@ -55,9 +55,9 @@ class ChunkedTables:
     async def put(
         self, table: WeightTable, *, certain: Callable[[], bool], skip: set[str]
     ) -> tuple[str, ...]:
-        """Have every server hold the table's chunks; return their names, in order.
+        """Write the table's chunks to every server that lacks them; return their names, in order.
 
-        Raises `Unavailable` where no server answers, `Forbidden`.
+        Raises `Unavailable` if no server answers, and `Forbidden`.
         """
         made, now_s = self._made.get(table.upstream), self._clock()
         afresh = made is not None and now_s - made.written_s >= REWRITE_S
@@ -73,12 +73,12 @@ class ChunkedTables:
         return tuple(made.values)
 
     async def retire(self, upstream: str, names: Mapping[str, Sequence[str]], *, skip: set[str]) -> None:
-        """Have these chunks, by server, expire soon."""
+        """Let these chunks, by server, expire soon."""
         keys = {server: [wire.chunk_key(upstream, name) for name in some] for server, some in names.items()}
         await self._pipeline.expire(keys, ttl_s=RETIRED_TTL_S, skip=skip)
 
     async def read(self, manifest: Manifest) -> WeightTable | Refused:
-        """Return the table of a manifest, or why it cannot be had."""
+        """Return the table of a manifest, or why it cannot be read."""
         keys = [wire.chunk_key(manifest.table.upstream, name) for name in manifest.chunks]
         try:
             chunks = await self._pipeline.get_many(keys)

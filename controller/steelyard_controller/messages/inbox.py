@@ -1,10 +1,10 @@
 """The inbox: the newest sample of each peer and the newest report of each load balancer.
 
-Pure: the time comes in as an argument. Freshness is judged here, by the
-receiver's own clock, from the moment that (boot, seq) changed; the sender's
-clock only helps to recognize a replay (`replay_guard`). A refused value changes
-nothing but the counts and the list of refusals. When a message's window ended is
-reckoned from both clocks (`sender_offset`), to pair samples with reports.
+Pure: the time is an argument. Freshness is judged here, by the receiver's own
+clock, from the moment at which (boot, seq) changed. The sender's clock only
+helps to recognize replays (`replay_guard`). A refused value changes only the
+counts and the list of refusals. The end of a message's window is estimated from
+both clocks (`sender_offset`), to pair samples with reports.
 """
 
 from collections import Counter
@@ -26,16 +26,19 @@ Message = TypeVar("Message", SampleRecord, TrafficReport)
 
 NO_KEYS = Keyring()
 
-# A sender that has missed so many of its own intervals, or of the controller's ticks, is silent.
+# A sender is silent after this many of its own intervals, or of the controller's ticks, without a message.
 SILENT_INTERVALS = 3
 
 
 class Received(NamedTuple, Generic[Message]):
-    """A sender's newest message and when it was first seen here, in seconds of the receiver's clock.
+    """A sender's newest message, with its arrival by the receiver's clock, in seconds.
 
-    A tuple, because ten thousand are made in a tick. `clock_ms` is the latest time of the sender's own clock,
-    `ended` are its earlier runs. `estimated_end_s` is when its window ended, by the receiver's clock, and
-    `offset` what is known of the sender's.
+    clock_ms          the latest time of the sender's own clock
+    ended             the sender's earlier runs
+    estimated_end_s   the end of the message's window by the receiver's clock
+    offset            the bounds of the sender's clock
+
+    It is a tuple because a tick makes ten thousand of them.
     """
 
     message: Message
@@ -47,12 +50,12 @@ class Received(NamedTuple, Generic[Message]):
 
     @property
     def window_end_s(self) -> float:
-        """Return when its window ended, by the receiver's clock; when it was seen, where no more is known."""
+        """Return the end of its window by the receiver's clock: the estimate, or else the arrival."""
         return self.arrived_s if self.estimated_end_s is None else self.estimated_end_s
 
 
 def is_silent(received: Received[Message] | None, *, now_s: float, tick_s: float) -> bool:
-    """Tell whether nothing came for `SILENT_INTERVALS` of the sender's intervals, or of ticks, or ever."""
+    """Return whether the sender has missed `SILENT_INTERVALS` of its intervals or of ticks, or never sent."""
     if received is None:
         return True
     return now_s - received.arrived_s > SILENT_INTERVALS * max(received.message.interval_s, tick_s)
@@ -60,9 +63,9 @@ def is_silent(received: Received[Message] | None, *, now_s: float, tick_s: float
 
 @dataclass(frozen=True, slots=True)
 class MessageKind(Generic[Message]):
-    """One of the two kinds of messages: how to decode it, and how to get its sender and its time from it.
+    """One of the two kinds of messages: its decoder, and the places of its sender and time.
 
-    `key_name` gets an upstream and a sender: the name of the key that the sender signs with.
+    `key_name` returns the name of the sender's signing key for an upstream and a sender.
     """
 
     name: str
@@ -90,11 +93,12 @@ REPORTS: MessageKind[TrafficReport] = MessageKind(
 
 
 class ReadContext(NamedTuple):
-    """What all messages of an upstream share in one tick; with a shared key only signed ones are taken.
+    """The context of all messages of an upstream in one tick; with a shared key, they must be signed.
 
-    `unix_ms` is the receiver's clock since 1970; without it senders' clocks are not checked. What is new came
-    since `last_read_s`; `synchronized_s` is the receiver's monotonic clock less the time since 1970, to
-    reckon when windows ended. `remembered` has senders' clocks as the controller that led before saw them.
+    unix_ms          the receiver's clock since 1970; None: senders' clocks are not checked
+    last_read_s      the previous read: new messages came later
+    synchronized_s   the receiver's monotonic clock less the time since 1970, for the ends of windows
+    remembered       senders' clocks as the previous leader saw them
     """
 
     upstream: str
@@ -107,7 +111,7 @@ class ReadContext(NamedTuple):
 
 
 Values = Mapping[str, bytes | None]
-"""By sender the raw value; None where the key is absent."""
+"""The raw value by sender; None: the key is absent."""
 
 SenderClocks = Mapping[str, Mapping[str, int]]
 """The latest time of each sender's own clock, ms since 1970: by kind (samples, reports), then by name."""
@@ -115,12 +119,12 @@ SenderClocks = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inbox:
-    """All messages of one upstream that were received, and those that were refused.
+    """All received messages of one upstream, and the refused ones.
 
     refusals     by source, in the last tick
-    refused      how many values were refused since the start, by reason
-    alarms       the refusals that are logged and not over, with the time at which each was last seen
-    remembered   clocks of senders that have sent nothing since this controller took over
+    refused      the number of refused values since the start, by reason
+    alarms       the logged refusals that go on, with the time of the last one
+    remembered   the clocks of senders without a message since this controller took over
     """
 
     samples: Mapping[str, Received[SampleRecord]] = field(default_factory=dict)
@@ -132,9 +136,9 @@ class Inbox:
 
 
 def receive(inbox: Inbox, context: ReadContext, samples: Values, reports: Values) -> Inbox:
-    """Return the inbox after the values of one tick; senders that are not declared any more are dropped.
+    """Return the inbox after the values of one tick, without the senders that are no longer declared.
 
-    `samples` has one entry per declared peer and `reports` one per load balancer.
+    `samples` has one entry for each declared peer, `reports` one for each load balancer.
     """
     now_s = context.now_s
     of_samples, of_reports = (inbox.remembered.get(kind, {}) for kind in ("samples", "reports"))
@@ -157,14 +161,14 @@ def receive(inbox: Inbox, context: ReadContext, samples: Values, reports: Values
 
 
 def sender_clocks(inbox: Inbox) -> SenderClocks:
-    """Return the latest time of each sender's clock, for the controller that takes over."""
+    """Return the latest time of each sender's clock, for the next leader."""
     heard = {"samples": _clocks(inbox.samples), "reports": _clocks(inbox.reports)}
     clocks = {kind: {**each, **inbox.remembered.get(kind, {})} for kind, each in heard.items()}
     return {kind: each for kind, each in clocks.items() if each}
 
 
 def count_refused(inbox: Inbox, refused: Refused) -> Inbox:
-    """Return the inbox with one more refused value counted: one that was refused outside of `receive`."""
+    """Return the inbox with one more refused value in the counts, from outside of `receive`."""
     return replace(inbox, refused=_counted(inbox.refused, [refused.reason]))
 
 
@@ -180,7 +184,7 @@ def refusal_changes(before: Inbox, after: Inbox) -> list[str]:
 
 
 def _lasting(alarms: Mapping[str, tuple[Refused, float]], now_s: float) -> dict[str, tuple[Refused, float]]:
-    """Return the alarms that outlast a good value: two senders that write in turn are one alarm, not many."""
+    """Return the alarms that outlast a good value, so that two senders in turn make one alarm, not many."""
     return {
         source: (refusal, met_s)
         for source, (refusal, met_s) in alarms.items()
@@ -217,7 +221,7 @@ def _unheard(
     before: Mapping[str, Received[Message]],
     after: Mapping[str, Received[Message]],
 ) -> Mapping[str, int]:
-    """Return the remembered clocks of the senders that have sent nothing new."""
+    """Return the remembered clocks of senders without a new message."""
     return {
         name: ms for name, ms in remembered.items() if name in values and after.get(name) is before.get(name)
     }
@@ -230,7 +234,7 @@ def _counted(counts: Mapping[str, int], reasons: Sequence[Reason]) -> Mapping[st
 def _read(
     kind: MessageKind[Message], name: str, value: bytes, last: Received[Message] | None, context: ReadContext
 ) -> Received[Message] | Refused:
-    """Return the newest message of the sender `name` after its `value` was read, or why that is refused."""
+    """Return the sender's newest message after its `value` was read, or why the value is refused."""
     text = context.keys.open_value(value, kind.key_name(context.upstream, name))
     message = text if isinstance(text, Refused) else kind.decode(text)
     if isinstance(message, Refused):
@@ -261,9 +265,9 @@ def _read(
 def _estimate_end(
     at_ms: int, known: SenderOffset | None, context: ReadContext
 ) -> tuple[float | None, SenderOffset | None]:
-    """Return when a new message's window ended, and what is now known of its sender's clock."""
+    """Return the end of a new message's window, and the new bounds of its sender's clock."""
     if not isfinite(context.last_read_s):
-        return None, None  # it may have been there for long
+        return None, None  # The message may have been there for long.
     sent_s = at_ms / 1000
     offset = SenderOffset.of(sent_s, last_read_s=context.last_read_s, seen_s=context.now_s, before=known)
     return offset.received_s(sent_s, context.synchronized_s), offset

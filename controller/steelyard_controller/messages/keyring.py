@@ -1,11 +1,11 @@
-"""The controller's keys: which one a message must be signed with, and which one signs tables.
+"""The controller's keys: the keys that may sign each message, and the key that signs tables.
 
-Pure. Without a shared key there is none, and signed values are refused. Derived keys
-(`steelyard_protocol.derived_keys`) are
+Pure. Without a shared key, signed values are refused. Derived keys
+(`steelyard_protocol.derived_keys`) have three modes:
 
-    off        not known: everybody signs with the shared key
-    accept     taken beside the shared key, and that of tables signs the tables
-    require    taken alone: a sender that still signs with the shared key is refused
+    off        unused: every sender signs with the shared key
+    accept     valid beside the shared key; the derived key for tables signs the tables
+    require    the only valid ones: a message signed with the shared key is refused
 """
 
 from dataclasses import dataclass, field
@@ -17,13 +17,13 @@ from steelyard_protocol.wire import Refused
 
 DerivedKeys = Literal["off", "accept", "require"]
 
-# More senders than a controller carries; each is 0.3 kB. Deriving costs as much as two checks.
+# More senders than a controller serves, at 0.3 kB each. Deriving a key costs as much as two checks.
 _derived = lru_cache(maxsize=65_536)(derived_keys.derive)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keyring:
-    """The shared key, and what keys derived from it are worth."""
+    """The shared key, and the mode of the keys derived from it."""
 
     shared: bytes | None = field(default=None, repr=False)
     derived: DerivedKeys = "off"
@@ -36,7 +36,7 @@ class Keyring:
         return _derived(self.shared, derived_keys.TABLES)
 
     def signed_table(self, text: bytes) -> bytes:
-        """Return a text that stands for tables, signed where they are."""
+        """Return a text in place of a table, signed if tables are signed."""
         return text if self.of_tables is None else signature.sign(self.of_tables, text)
 
     def of_reports(self, lb: str) -> bytes | None:
@@ -46,7 +46,7 @@ class Keyring:
         return _derived(self.shared, derived_keys.lb(lb))
 
     def open_value(self, value: bytes, name: str) -> bytes | Refused:
-        """Return the text of a value of whoever owns the key `name`, or why it is not to be believed."""
+        """Return the text of a value signed by the owner of the key `name`, or the reason for its refusal."""
         if self.shared is None or self.derived == "off":
             return signature.open_value(self.shared, value)
         if self.derived == "accept":

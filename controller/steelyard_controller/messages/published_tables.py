@@ -1,11 +1,12 @@
-"""The published weight tables in Memcached: read them, check them, replace them.
+"""The published weight tables in Memcached: read, checked and replaced here.
 
 I/O around `weight_table`. Tables are ordered by (term, generation). A write
-replaces just the table that was read (compare and swap); a table that somebody
-wrote in between is read and checked first. Those of many upstreams are written
-in two round trips: the tables, then their heads, which nginx reads instead
-where it can, and which are never read here. Of a table that one item does not
-hold the key has the manifest, and `chunked_tables` the rows.
+replaces only the table that was read (compare and swap). If another program
+wrote a table in between, that table is read and checked first. The tables of
+many upstreams take two round trips: first the tables, then their heads. nginx
+reads a head in place of its table when it can; this controller reads no heads.
+If one item cannot hold a table, its key has the manifest, and `chunked_tables`
+has the rows.
 """
 
 import asyncio
@@ -30,29 +31,27 @@ log = logging.getLogger("steelyard.controller")
 # A table outlives its controller by this long, so that a new leader can read the order from it.
 TABLE_TTL_S = 86_400
 
-# nginx reads the table itself when the head does not rise, so this only bounds how long a useless head stays.
-# A leader that stops between its two writes, and wakes when another one leads, leaves one until the next
-# tick.
+# nginx reads the table itself if the head does not rise, so this only bounds the life of a useless head. A
+# leader that stops between its two writes and wakes under another leader leaves one until the next tick.
 HEAD_TTL_S = 10
 
-# False tables that are written again and again are logged once a minute for each reason, so that nobody can
-# fill the log.
+# Forged tables are logged once a minute for each reason, so that nobody can fill the log.
 COMPLAIN_EVERY_S = 60.0
 
-# Between a read and the write lies a tick, at a second try a millisecond: another writer that comes in
+# A tick lies between the first read and write, a millisecond between later ones. A writer that gets in
 # between this often writes without a pause.
-TRIES = 3
+MOST_WRITES = 3
 
 Held = Mapping[str, Mapping[str, Seen]]
-"""What each server holds of the keys that were asked for: server -> key -> value."""
+"""The values of the requested keys at each server: server -> key -> value."""
 
 Put = Mapping[str, Mapping[str, bool | str]]
-"""What became of values that were put: server -> key -> whether it is there, or why not."""
+"""The result of a write: server -> key -> whether the value is there, or why not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Checked:
-    """What a server held of a key: the value, the table's term, 0 where it was refused, and its chunks."""
+    """A server's value of a key, with the term of its table (0: it was refused) and its chunks."""
 
     value: bytes
     term: int
@@ -61,7 +60,7 @@ class _Checked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Made:
-    """A table as Memcached is to hold it, and its head."""
+    """A table for Memcached, and its head."""
 
     table: WeightTable
     held: _Checked
@@ -75,8 +74,10 @@ class _Made:
 class PublishedTables:
     """The published tables as this controller last read and wrote them.
 
-    With a shared key only signed tables are accepted; `refused` is called for each one that is not. A table
-    of more than `item_bytes` goes in chunks; `clock` is monotonic.
+    keys         with a shared key, only signed tables are accepted
+    refused      called for each table that is refused
+    item_bytes   a larger table is written in chunks
+    clock        monotonic
     """
 
     def __init__(
@@ -105,23 +106,23 @@ class PublishedTables:
         self._complained_s: dict[tuple[str, str], float] = {}
 
     async def read(self, upstreams: Sequence[str], skip: set[str]) -> Held:
-        """Return each server's tables of these upstreams, undecoded; nothing where no server answers."""
+        """Return each server's tables of these upstreams, undecoded; empty if no server answers."""
         try:
             return await self._pipeline.seen([wire.weights_key(upstream) for upstream in upstreams], skip)
         except Unavailable:
             return {}
 
     async def highest_term(self, tables: Held) -> int:
-        """Return the highest term among these tables; 0 where none is accepted."""
+        """Return the highest term among these tables; 0 if none is accepted."""
         values = {(server, key): seen.value for server, held in tables.items() for key, seen in held.items()}
         await self._check({at: value for at, value in values.items() if not self._is_known(at, value)})
-        # One that was forgotten meanwhile is nobody's any more.
+        # A table may have been forgotten meanwhile.
         return max((self._checked[at].term for at in values if at in self._checked), default=0)
 
     async def latest(self, upstreams: Iterable[str]) -> dict[str, WeightTable]:
-        """Return the latest table of each of these upstreams, where there is one.
+        """Return the latest table of each of these upstreams that has one.
 
-        One without rows has chunks that are lost; its order is still that of the last table.
+        A table without rows has lost its chunks; its order is still the latest one.
         """
         read = await self.read(sorted(upstreams), set())
         values = {(server, key): seen.value for server, held in read.items() for key, seen in held.items()}
@@ -140,7 +141,7 @@ class PublishedTables:
             return whole
         upstream = table.table.upstream
         log.warning(
-            "%s: the rows of the published weight table are %s; its order alone is taken up", upstream, whole,
+            "%s: the rows of the published weight table are %s; only its order is used", upstream, whole,
             extra={"event": "refused", "upstream": upstream},
         )  # fmt: skip
         return table.table
@@ -148,9 +149,9 @@ class PublishedTables:
     async def publish(
         self, tables: Sequence[WeightTable], held: Held, *, certain: Callable[[], bool], skip: set[str]
     ) -> dict[str, Exception]:
-        """Replace what was `held`, or was written since and is of no higher term, by `tables`.
+        """Replace the `held` tables by `tables`, and also later ones, unless their term is higher.
 
-        Returns by upstream why a server that answered does not hold its table afterwards: `Unavailable`,
+        Returns, by upstream, why a server that answered does not hold its table afterwards: `Unavailable`,
         `TableTooLarge`, or a bug. Raises `Forbidden`.
         """
         left: list[_Made] = []
@@ -162,7 +163,7 @@ class PublishedTables:
                 raise
             except Exception as error:
                 failed[table.upstream] = error
-        for _ in range(TRIES):
+        for _ in range(MOST_WRITES):
             if not left:
                 return failed
             try:
@@ -178,11 +179,11 @@ class PublishedTables:
             except Unavailable as error:
                 return failed | {each.table.upstream: error for each in left}
             left = [each for each in left if await self._is_changed(each, put, failed, skip)]
-            held = await self._look_again(left, failed, skip) if left else {}
+            held = await self._read_again(left, failed, skip) if left else {}
             left = [each for each in left if each.table.upstream not in failed]
         for each in left:
             servers = ", ".join(server for server in sorted(put) if put[server][each.key] is False)
-            why = f"somebody else writes the table again and again ({servers})"
+            why = f"another program keeps overwriting the table ({servers})"
             failed[each.table.upstream] = Unavailable(why)
         return failed
 
@@ -198,7 +199,7 @@ class PublishedTables:
         return _Made(table=table, held=held, head=self._keys.signed_table(weight_table.encode_head(table)))
 
     async def _is_changed(self, made: _Made, put: Put, failed: dict[str, Exception], skip: set[str]) -> bool:
-        """Note where a table is now; tell whether a server holds something else, written in between."""
+        """Note where a table is now; return whether a server holds another value, written in between."""
         taken = {server: each[made.key] for server, each in put.items()}
         await self._note(made, {server for server in taken if taken[server] is True}, skip)
         for server, why in taken.items():
@@ -206,20 +207,20 @@ class PublishedTables:
                 failed[made.table.upstream] = Unavailable(f"{server}: {why}")
         return False in taken.values()
 
-    async def _look_again(self, made: Sequence[_Made], failed: dict[str, Exception], skip: set[str]) -> Held:
-        """Return what the servers hold by now; where that is of a higher term, the table has `failed`."""
+    async def _read_again(self, made: Sequence[_Made], failed: dict[str, Exception], skip: set[str]) -> Held:
+        """Return the servers' current tables; a table has `failed` if one of a higher term is there."""
         held = await self.read([each.table.upstream for each in made], skip)
         await self.highest_term(held)
         for each in made:
-            # One that was forgotten meanwhile is nobody's any more.
-            seen = [self._checked.get((server, each.key)) for server in held if each.key in held[server]]
-            if max((known.term for known in seen if known), default=0) > each.table.term:
+            # A table may have been forgotten meanwhile.
+            checked = [self._checked.get((server, each.key)) for server in held if each.key in held[server]]
+            if max((known.term for known in checked if known), default=0) > each.table.term:
                 why = "another controller leads by now, and has written its own table"
                 failed[each.table.upstream] = Unavailable(why)
         return held
 
     async def _note(self, made: _Made, servers: set[str], skip: set[str]) -> None:
-        """Remember what these servers hold now, and have the chunks of what they held before expire."""
+        """Note that these servers hold the table now, and let the chunks of their previous ones expire."""
         retired = {}
         for server in servers:
             before = self._checked.get((server, made.key))
@@ -231,17 +232,17 @@ class PublishedTables:
             await self._chunks.retire(made.table.upstream, retired, skip=skip)
 
     def forget(self, upstream: str) -> None:
-        """Drop an upstream's tables from the cache of checked ones."""
+        """Drop an upstream's tables from the cache of checked tables."""
         key = wire.weights_key(upstream)
         self._checked = {at: seen for at, seen in self._checked.items() if at[1] != key}
         self._chunks.forget(upstream)
         self._complained_s = {at: s for at, s in self._complained_s.items() if at[0] != upstream}
 
     async def _check(self, values: Mapping[tuple[str, str], bytes]) -> list[WeightTable | Manifest]:
-        """Return what these keys hold, by server and key, decoded; what is refused is logged and counted."""
+        """Return the accepted tables among these values; log and count the refused ones."""
         if not values:
             return []
-        # One thread for all: of thousands of upstreams each change of threads would take as long as a table.
+        # One thread for all: with thousands of upstreams, a change of threads takes as long as a table.
         decoded = await asyncio.to_thread(lambda: [self._decoded(value) for value in values.values()])
         tables = []
         for (at, value), table in zip(values.items(), decoded, strict=True):
@@ -270,7 +271,7 @@ class PublishedTables:
             return
         self._complained_s[at] = now_s
         log.warning(
-            "%s: the published weight table is %s; its order is not taken up", upstream, refused,
+            "%s: the published weight table is %s; its order is not used", upstream, refused,
             extra={"event": "refused", "upstream": upstream},
         )  # fmt: skip
 

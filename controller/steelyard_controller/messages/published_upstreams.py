@@ -1,7 +1,7 @@
 """The published list of upstreams in Memcached: written when it changes, and before it expires.
 
-I/O around `upstream_list`. As with the tables, a write replaces just what was read (compare and swap),
-and a list of a higher term is left where it is.
+I/O around `upstream_list`. As with tables, a write replaces only the value that was read (compare and swap).
+A list of a higher term stays.
 """
 
 import time
@@ -14,9 +14,9 @@ from steelyard_protocol.upstream_list import UpstreamList
 from steelyard_protocol.wire import Refused
 
 from steelyard_controller.messages.keyring import Keyring
-from steelyard_controller.messages.published_tables import TABLE_TTL_S, TRIES, Held
+from steelyard_controller.messages.published_tables import MOST_WRITES, TABLE_TTL_S, Held
 
-# Far within its time to live; and an nginx that starts takes none that was issued more than a day ago.
+# Far within its time to live. An nginx that starts also refuses a list issued more than a day ago.
 REWRITE_S = 3600.0
 
 
@@ -38,38 +38,38 @@ class PublishedUpstreams:
         self._issued_s = 0.0
 
     async def read(self, skip: set[str] | None = None) -> Held:
-        """Return what each server holds as the list, and of announcements; nothing where none answers."""
+        """Return the list and the announcements from each server; empty if no server answers."""
         try:
             return await self._pipeline.seen([wire.UPSTREAMS_KEY, wire.ANNOUNCED_KEY], skip)
         except Unavailable:
             return {}
 
     def highest_term(self, lists: Held) -> int:
-        """Return the highest term among these lists; 0 where none is accepted."""
+        """Return the highest term among these lists; 0 if none is accepted."""
         return max((self._term_of(held) for held in lists.values()), default=0)
 
     async def publish(
         self, names: Iterable[str], lists: Held, *, term: int, certain: Callable[[], bool], skip: set[str]
     ) -> str | None:
-        """Replace `lists` by the list of these upstreams, the first MAX_NAMES of them, where they are others.
+        """Replace `lists` by the list of these upstreams, at most MAX_NAMES of them, if they differ.
 
-        Returns why a server that answers does not hold it afterwards, or None; raises `Forbidden`.
+        Returns why a server that answers does not hold it afterwards, or None. Raises `Forbidden`.
         """
         self._renew(tuple(sorted(names)[: upstream_list.MAX_NAMES]), term)
-        for _ in range(TRIES):
+        for _ in range(MOST_WRITES):
             stale = {server: held for server, held in lists.items() if not self._is_ours(held)}
             if not stale:
                 return None
             if self.highest_term(stale) > term:
-                return "another controller leads by now, and has written its own"
+                return "another controller leads by now, and has written its own list"
             try:
                 await self._pipeline.replace(
                     {wire.UPSTREAMS_KEY: self._value}, stale, ttl_s=TABLE_TTL_S, allowed=certain, skip=skip
                 )
             except Unavailable:
-                return None  # which server, and why, the pool knows
+                return None  # The pool has the fault of each server.
             lists = await self.read(skip)
-        return f"somebody else writes it again and again ({', '.join(sorted(stale))})"
+        return f"another program keeps overwriting it ({', '.join(sorted(stale))})"
 
     def _renew(self, names: tuple[str, ...], term: int) -> None:
         last, now_s = self._last, self._clock()

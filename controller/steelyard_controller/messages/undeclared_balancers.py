@@ -1,8 +1,8 @@
-"""The load balancers whose reports are read although nobody declared them: they announced themselves.
+"""Load balancers whose reports are read without a declaration, because they announced themselves.
 
-Pure; those of one upstream. A report is believed as a declared one's is: where there is a shared key, it has
-to be signed with the key of its name. Beside that its first one must not be long past by this clock: nothing
-is kept of a load balancer that left, and what it had sent before could be put back.
+Pure; these are the ones of one upstream. With a shared key, their reports have to be signed with the key of
+their name, as those of declared ones are. In addition, the first report must be recent by this clock: the
+controller remembers nothing about a load balancer that left, so an attacker could replay its old reports.
 """
 
 from collections.abc import Container, Iterable, Mapping
@@ -14,21 +14,24 @@ from steelyard_protocol.wire import Refused
 
 from steelyard_controller.messages.inbox import Inbox, Received
 
-# As long as a report that was recorded could be put back. One that restarts is back before.
+# A recorded report could be replayed for this long. A load balancer that restarts is back earlier.
 FORGOTTEN_AFTER_S = replay_guard.LENIENCE_MS / 1000
 
-# Of one upstream. Their names make a table 3 kB longer, or 17 kB if each is as long as it may be.
-MOST = 256
+# The undeclared load balancers of one upstream. Their names make a table 3 kB longer, or 17 kB at their
+# maximum length.
+MOST_READ = 256
 
-# One line for all: whoever can write to Memcached could fill the log with names.
-STRANGER = "traffic report of a load balancer that nobody declared"
+# One log line for all of them: a client that can write to Memcached could fill the log with names.
+REFUSAL_SOURCE = "traffic report of an undeclared load balancer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndeclaredBalancers:
-    """Those that are read, with the time of their last report; None: of before the takeover.
+    """The undeclared load balancers with read reports.
 
-    `announced` are tried at this tick; `beyond` is how many have no place.
+    heard_s     the time of the last report of each; None: before the takeover
+    announced   those whose first report is judged at this tick
+    beyond      the number without a place
     """
 
     heard_s: Mapping[str, float | None] = field(default_factory=dict)
@@ -37,31 +40,31 @@ class UndeclaredBalancers:
 
     @property
     def fault(self) -> str | None:
-        """Return how many are not read, and the remedy."""
+        """Return the fault that some load balancers are not read, and its remedy; None: all are."""
         if not self.beyond:
             return None
         return (
-            f"{self.beyond} load balancers report that nobody declared, beyond the {MOST} that are read: "
-            "declare those that count in load_balancers"
+            f"{self.beyond} undeclared load balancers report beyond the {MOST_READ} that are read: "
+            "declare the ones that count in load_balancers"
         )
 
     def changes(self, after: "UndeclaredBalancers") -> list[str]:
-        """Return a line for the log for each that is read from now on, and each that is not any more."""
+        """Return a log line for each load balancer that is read from now on, and each that no longer is."""
         came, left = after.heard_s.keys() - self.heard_s, self.heard_s.keys() - after.heard_s
         return [
-            *(f"load balancer {lb}, which nobody declared, reports and is read" for lb in sorted(came)),
-            *(f"load balancer {lb}, which nobody declared, is not read any more" for lb in sorted(left)),
+            *(f"undeclared load balancer {lb} reports and is read" for lb in sorted(came)),
+            *(f"undeclared load balancer {lb} is no longer read" for lb in sorted(left)),
         ]
 
     def announce(self, names: Iterable[str], declared: Container[str]) -> "UndeclaredBalancers":
-        """Have those tried at the next tick that are neither declared nor read."""
+        """Judge these at the next tick, unless they are declared or already read."""
         new = sorted(each for each in names if each not in declared and each not in self.heard_s)
-        places = MOST - len(self.heard_s)
+        places = MOST_READ - len(self.heard_s)
         return replace(self, announced=tuple(new[:places]), beyond=max(0, len(new) - places))
 
     def resume(self, names: Iterable[str], declared: Container[str]) -> "UndeclaredBalancers":
-        """Go on with those that the controller before has read."""
-        known = [each for each in names if each not in declared][:MOST]
+        """Go on with the load balancers that the previous leader read."""
+        known = [each for each in names if each not in declared][:MOST_READ]
         return replace(self, heard_s={**dict.fromkeys(known), **self.heard_s})
 
     def after(
@@ -73,13 +76,15 @@ class UndeclaredBalancers:
         now_s: float,
         unix_ms: int | None,
     ) -> "tuple[UndeclaredBalancers, Inbox]":
-        """Return who is read after a tick's reports, and the inbox with what those that are new have sent.
+        """Return the load balancers that are read after a tick, and the inbox with the new ones' reports.
 
-        `tried` has the reports of those `announced`. `unix_ms` is the receiver's clock since 1970; without it
-        nobody's clock is looked at.
+        tried     the reports of the `announced` ones
+        unix_ms   the receiver's clock since 1970; None: senders' clocks are not checked
         """
-        whose = {source.removeprefix("traffic report of "): each for source, each in tried.refusals.items()}
-        refusals = [f"{lb}: {each.detail}" for lb, each in whose.items()]
+        details = {
+            source.removeprefix("traffic report of "): each.detail for source, each in tried.refusals.items()
+        }
+        refusals = [f"{lb}: {detail}" for lb, detail in details.items()]
         reason = next((each.reason for each in tried.refusals.values()), None)
         reports, heard_s = dict(received.reports), dict[str, float | None]()
         for lb, report in tried.reports.items():
@@ -99,7 +104,7 @@ class UndeclaredBalancers:
         refused = {}
         if reason is not None:
             more = f" (and {len(refusals) - 1} more)" if len(refusals) > 1 else ""
-            refused = {STRANGER: Refused(reason, refusals[0] + more)}
+            refused = {REFUSAL_SOURCE: Refused(reason, refusals[0] + more)}
         whole = replace(
             received,
             reports=reports,
@@ -110,7 +115,7 @@ class UndeclaredBalancers:
 
 
 def _late(report: Received[TrafficReport], unix_ms: int | None) -> str | None:
-    """Return why a first report is not believed."""
+    """Return why a first report is too old; None: it is recent."""
     at_ms = report.message.sent_at_ms
     if unix_ms is None or at_ms >= unix_ms - replay_guard.LENIENCE_MS:
         return None

@@ -1,1 +1,1 @@
-"""One tick: read the messages, build the snapshot, step the laws, publish the table, save what is learnt."""
+"""One tick: read the messages, build the snapshot, step the laws, publish the table, save the state."""

@@ -1,4 +1,4 @@
-"""The ticks of several upstreams at once: together, the laws' steps cost a fraction. Pure."""
+"""The ticks of several upstreams at once: stepping their laws together costs a fraction. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
@@ -9,12 +9,12 @@ from steelyard_controller.tick.outcome import Outcome
 
 Done = TypeVar("Done")
 
-# Some 30 ms of CPU. More at once is no cheaper, and the first tables would come later.
+# Some 30 ms of CPU. Larger batches are no cheaper, and delay the first tables.
 MOST_PEERS = 1000
 
 
 def batches(cycles: Sequence[Cycle], most: int = MOST_PEERS) -> Iterator[list[Cycle]]:
-    """Return the upstreams by the number of their servers, in batches of at most `most`, or of one."""
+    """Yield the upstreams by their number of servers, in batches of at most `most`, or of one upstream."""
     batch: list[Cycle] = []
     left = most
     for cycle in sorted(cycles, key=lambda each: each.size):
@@ -37,10 +37,10 @@ def advance(
     addresses: Mapping[str, Mapping[str, str]],
     step: Callable[[Sequence[Due]], list[StepResult]] = step_upstreams,
 ) -> tuple[list[tuple[Outcome, list[str]] | Exception], str | None]:
-    """Do one tick of each upstream, whose laws step by `step`; one that fails stops no other.
+    """Do one tick of each upstream, whose laws step by `step`; a failure of one stops no other.
 
-    Returns of each its outcome and log lines, or its exception; and why the laws did not step at once, but
-    each alone, which takes longer; None: they did.
+    Returns the outcome and log lines of each upstream, or its exception. The text beside it says why the
+    laws stepped one by one, which takes longer; None: they stepped together.
     """
 
     def observe(cycle: Cycle) -> Observed:
@@ -52,7 +52,7 @@ def advance(
         if isinstance(seen, Exception):
             raise seen
         result = stepped.get(cycle.name) or step([seen.due])[0]
-        return cycle.conclude(seen, result, term=term, issued_at_ms=issued_at_ms), seen.lines
+        return cycle.conclude(seen, result, term=term, issued_at_ms=issued_at_ms), seen.refusals
 
     observed = [_or_error(observe, cycle) for cycle in cycles]
     both = zip(cycles, observed, strict=True)

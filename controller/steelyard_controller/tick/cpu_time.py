@@ -1,8 +1,8 @@
-"""What an upstream's ticks cost. Pure: `tick_loop` measures."""
+"""The CPU time of an upstream's ticks. Pure: `tick_loop` measures."""
 
 from bisect import bisect_left
 
-# Of a tick of a second: a thousandth to all of it; the last bucket is open.
+# From a thousandth of a tick of one second to all of it; the last bucket is open.
 BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 
@@ -21,7 +21,7 @@ class CpuTime:
         self._counts[bisect_left(BOUNDS_S, seconds)] += 1
 
     def buckets(self) -> list[tuple[str, float]]:
-        """Return cumulative counts by upper bound, as Prometheus wants them."""
+        """Return cumulative counts by upper bound, in Prometheus's form."""
         buckets, total = [], 0
         for bound, count in zip((*map(str, BOUNDS_S), "+Inf"), self._counts, strict=True):
             total += count

@@ -34,21 +34,22 @@ from steelyard_controller.tick.window_pairing import WindowPairing
 # After a longer pause than this, the messages in Memcached may be of any age.
 PAUSE_TICKS = 2.5
 
-# An indicator that no sample has had for so many ticks with samples: longer than an agent takes to read anew.
+# A declared indicator is missing after this many ticks with samples but without it. An agent takes less to
+# read an indicator anew.
 UNREPORTED_TICKS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """A tick that has begun; `lines` has a log line for each sender that began or ceased to be refused."""
+    """A tick that has begun; `refusals` has a log line for each refusal that began or ended."""
 
     upstream: Upstream
     due: Due
-    lines: list[str]
+    refusals: list[str]
 
 
 class Cycle:
-    """The state of one upstream between ticks; with a shared key only signed values are accepted."""
+    """The state of one upstream between ticks; with a shared key, it accepts signed values only."""
 
     def __init__(
         self,
@@ -61,29 +62,29 @@ class Cycle:
     ) -> None:
         self.name = name
         self.declaration = declaration
-        """The next tick follows it; one in another thread sees the one before or this one."""
+        """The next tick follows it; a tick that runs in another thread uses this or the previous one."""
         self.outcome: Outcome | None = None
         self.overruns = 0
         self.failures = 0
-        self.used = CpuTime()
-        self.forgotten: tuple[str, ...] = ()
+        self.cpu_time = CpuTime()
+        self.forgotten_laws: tuple[str, ...] = ()
         self.added_s = -math.inf
-        """When it was added here, by the clock of the ticks."""
+        """The time of its addition here, by the clock of the ticks."""
         self.balancer_changes: list[str] = []
-        """A line for each load balancer that nobody declared and that came or left at the last tick."""
+        """A line for each undeclared load balancer that came or left at the last tick."""
         self.resolved: Mapping[str, str] = {}
-        """The IP address of each host name as the leader before had it, where there was one."""
+        """The previous leader's IP address for each host name, if there was a previous leader."""
         self._tick_s = tick_s
         self._keys = keys
         self._load_balancers = load_balancers
-        self._in_effect_of = declaration
+        self._followed_declaration = declaration
         self._upstream = declaration.in_effect
         self._laws = self._upstream.made_laws()
         self._zone_names = self._upstream.zones
         self._zones: Zoning | None = None
-        self._named = _named(self._upstream)
+        self._named_peers = _named_peers(self._upstream)
         self._sample_keys = self._keys_of(declaration.upstream)
-        self._names_of: Declaration | None = None
+        self._checked_declaration: Declaration | None = None
         self._has_names = False
         self._inbox = Inbox()
         self._undeclared = UndeclaredBalancers()
@@ -91,7 +92,7 @@ class Cycle:
         self._pairing = WindowPairing()
         self._order = (0, 0)
         self._led_since_s = math.inf
-        self._received_at_s = -math.inf
+        self._last_read_s = -math.inf
         self._memories: Mapping[str, laws.Memory] = {}
         self._carried = Carried()
         self._unreported_ticks: Mapping[str, int] = {}
@@ -108,10 +109,10 @@ class Cycle:
 
     @property
     def has_names(self) -> bool:
-        """Tell whether any peer is declared by a name."""
-        if self._names_of is not self.declaration:
-            self._names_of = self.declaration
-            self._has_names = bool(_named(self.declaration.upstream))
+        """Return whether any peer is declared by a host name."""
+        if self._checked_declaration is not self.declaration:
+            self._checked_declaration = self.declaration
+            self._has_names = bool(_named_peers(self.declaration.upstream))
         return self._has_names
 
     @property
@@ -120,7 +121,7 @@ class Cycle:
         return self._order[1]
 
     def saved(self, *, term: int) -> SavedState:
-        """Return the state that the next leader goes on from."""
+        """Return the state for the next leader."""
         memories = {name: laws.encode_memory(name, memory) for name, memory in self._memories.items()}
         outcome = self.outcome
         return SavedState(
@@ -132,9 +133,9 @@ class Cycle:
         )
 
     def resume(self, saved: SavedState) -> bool:
-        """Go on from a saved state; False where the state here is of a later tick.
+        """Go on from a saved state; return False if the state here is of a later tick.
 
-        `forgotten` then names the laws whose saved memory is of another edition, or damaged.
+        Afterwards `forgotten_laws` names the laws whose saved memory is damaged or of another edition.
         """
         if (saved.term, saved.generation) <= self._order:
             return False
@@ -144,7 +145,9 @@ class Cycle:
         memories = {
             law: laws.decode_memory(made, saved.memories.get(law)) for law, made in self._laws.items()
         }
-        self.forgotten = tuple(law for law in memories if law in saved.memories and memories[law] is None)
+        self.forgotten_laws = tuple(
+            law for law in memories if law in saved.memories and memories[law] is None
+        )
         self._memories = {
             **self._memories,
             **{law: memory for law, memory in memories.items() if memory is not None},
@@ -152,7 +155,7 @@ class Cycle:
         return True
 
     def overtake(self, generation: int) -> None:
-        """Number the next tables above `generation`, which was found in a published one."""
+        """Number the next tables above the `generation` of a published one."""
         self._order = (self._order[0], max(self.generation, generation))
 
     def follow_table(self, published: WeightTable) -> None:
@@ -164,14 +167,14 @@ class Cycle:
         self.resolved = {**self.resolved, **_resolved(self.declaration.upstream, published)}
 
     def announce(self, load_balancers: Collection[str]) -> None:
-        """Read the reports of these too at the next tick: they say that they report on this upstream."""
-        # Mostly nobody does, in thousands of upstreams at every tick.
+        """Read the reports of these load balancers too: they announced reports on this upstream."""
+        # Usually there are none, in thousands of upstreams at every tick.
         if load_balancers or self._undeclared.announced or self._undeclared.beyond:
             self._undeclared = self._undeclared.announce(load_balancers, self.load_balancers)
 
     @property
     def faults(self) -> dict[str, str | None]:
-        """Return by part what is wrong for long with what is received; None: nothing."""
+        """Return the lasting faults of received messages, by part; None: no fault."""
         missing = [name for name, ticks in self._unreported_ticks.items() if ticks >= UNREPORTED_TICKS]
         return {
             "load balancers": self._undeclared.fault,
@@ -182,7 +185,7 @@ class Cycle:
     def keys(self) -> list[str]:
         """Return the Memcached keys of all samples and reports."""
         declaration, undeclared = self.declaration, self._undeclared
-        known = declaration is self._in_effect_of
+        known = declaration is self._followed_declaration
         samples = self._sample_keys if known else self._keys_of(declaration.upstream)
         lbs = dict.fromkeys([*self.load_balancers, *undeclared.heard_s, *undeclared.announced])
         return [*samples.values(), *(wire.traffic_key(self.name, lb) for lb in lbs)]
@@ -191,12 +194,12 @@ class Cycle:
         return {peer.id: wire.sample_key(self.name, peer.id) for peer in upstream.peers}
 
     def _reporting(self, upstream: Upstream) -> tuple[str, ...]:
-        """Return whose reports are read: first of those that are declared."""
+        """Return the load balancers whose reports are read, the declared ones first."""
         return tuple(dict.fromkeys([*self._declared(upstream), *self._undeclared.heard_s]))
 
     def _present(self, upstream: Upstream) -> tuple[str, ...]:
-        """Return whom a table names: of those that are declared only who was heard within a minute."""
-        oldest_s = self._received_at_s - FORGOTTEN_AFTER_S
+        """Return the load balancers for the table: without declared ones that were silent for a minute."""
+        oldest_s = self._last_read_s - FORGOTTEN_AFTER_S
         present = {lb for lb, each in self._inbox.reports.items() if each.arrived_s >= oldest_s}
         present.update(self._undeclared.heard_s)
         if self._led_since_s >= oldest_s:
@@ -208,7 +211,7 @@ class Cycle:
         return self._load_balancers if declared == LOAD_BALANCERS else declared
 
     def refuse(self, refused: wire.Refused) -> None:
-        """Count a value that was refused outside of the inbox: a published table."""
+        """Count a value that was refused outside of the inbox, such as a published table."""
         self._inbox = inbox.count_refused(self._inbox, refused)
 
     def observe(
@@ -219,19 +222,20 @@ class Cycle:
         issued_at_ms: int,
         addresses: Mapping[str, str],
     ) -> Observed:
-        """Begin a tick: take up the values in Memcached, and return what the laws are to step on.
+        """Begin a tick: take up the values from Memcached, and return the input of the laws.
 
-        `values` has the values by key, None when Memcached did not answer; `now_s` is the receiver's
-        monotonic clock; `addresses` has the IP:port of each peer that is declared by a host name. A peer
-        without an address is left out of the table.
+        values      the values by key; None: Memcached did not answer
+        now_s       the receiver's monotonic clock
+        addresses   the IP:port of each peer with a host name; a peer without an address is left out of
+                    the table
         """
         upstream = self._follow(addresses)
         before = self._inbox
-        self._inbox = self._received(upstream, values, now_s, issued_at_ms)
+        self._inbox = self._receive(upstream, values, now_s, issued_at_ms)
         due = self._pairing.due(
             self._inbox.samples, self._inbox.reports.values(), now_s=now_s, tick_s=self._tick_s
         )
-        self._zones, seen = upstream_zones.follow(
+        self._zones, flows = upstream_zones.follow(
             self._zones, self._zone_names, upstream.peers, self._inbox, now_s=now_s, tick_s=self._tick_s
         )
         snapshot = build_snapshot(
@@ -242,19 +246,19 @@ class Cycle:
             due=due,
             knees=upstream.knees,
             pinned=self._pins(upstream),
-            published=self._followed(upstream, seen),
+            published=self._followed_weights(upstream, flows),
             max_conns=upstream.max_conns,
         )
         self._note_indicators(upstream, snapshot, sampled=bool(due))
         return Observed(
             upstream=upstream,
             due=Due(laws=self._laws, memories=self._memories, snapshot=snapshot),
-            lines=inbox.refusal_changes(before, self._inbox),
+            refusals=inbox.refusal_changes(before, self._inbox),
         )
 
-    def conclude(self, seen: Observed, stepped: StepResult, *, term: int, issued_at_ms: int) -> Outcome:
-        """End a tick: keep what the laws remember, and return what they decided."""
-        upstream, snapshot = seen.upstream, seen.due.snapshot
+    def conclude(self, observed: Observed, stepped: StepResult, *, term: int, issued_at_ms: int) -> Outcome:
+        """End a tick: keep the laws' memories, and return the outcome of their decisions."""
+        upstream, snapshot = observed.upstream, observed.due.snapshot
         self._memories = stepped.memories
         decision = stepped.decisions[upstream.law]
         if upstream.blend is not None:
@@ -292,34 +296,34 @@ class Cycle:
 
     def _follow(self, addresses: Mapping[str, str]) -> Upstream:
         declaration, declared = self.declaration, self._upstream
-        if declaration is not self._in_effect_of:
-            self._in_effect_of = declaration
+        if declaration is not self._followed_declaration:
+            self._followed_declaration = declaration
             self._upstream = declared = declaration.in_effect
             self._laws = declared.made_laws()
             if declared.zones != self._zone_names:
                 self._zones, self._zone_names = None, declared.zones
             self._memories = {law: memory for law, memory in self._memories.items() if law in self._laws}
-            self._named = _named(declared)
+            self._named_peers = _named_peers(declared)
             self._sample_keys = self._keys_of(declared)
-        if not self._named:
+        if not self._named_peers:
             return declared
         peers = [
-            peer.model_copy(update={"address": addresses[peer.id]}) if peer.id in self._named else peer
+            peer.model_copy(update={"address": addresses[peer.id]}) if peer.id in self._named_peers else peer
             for peer in declared.peers
-            if peer.id not in self._named or peer.id in addresses
+            if peer.id not in self._named_peers or peer.id in addresses
         ]
         return declared.model_copy(update={"peers": peers})
 
-    def _received(
+    def _receive(
         self, upstream: Upstream, values: Mapping[str, bytes] | None, now_s: float, unix_ms: int
     ) -> Inbox:
         if values is None:
             return replace(self._inbox, refusals={})
-        # Messages found in the first tick, or after a pause, are kept and do not count as new: their age is
-        # unknown. To pair a sample with a report of another window, or to learn again from messages that the
-        # leader before has learnt from, would move the weights at the very moment of a takeover.
-        unknown = now_s - self._received_at_s > PAUSE_TICKS * self._tick_s
-        last_read_s, self._received_at_s = self._received_at_s, now_s
+        # Messages from the first tick, or from one after a pause, are kept but do not count as new, because
+        # their age is unknown. The previous leader may have learnt from them, and a sample may be paired
+        # with a report of another window. Both would move the weights at the very moment of a takeover.
+        unknown = now_s - self._last_read_s > PAUSE_TICKS * self._tick_s
+        last_read_s, self._last_read_s = self._last_read_s, now_s
         signed_at_ms = None if self._keys.shared is None else unix_ms
 
         context = inbox.ReadContext(
@@ -349,7 +353,7 @@ class Cycle:
         return received
 
     def _note_indicators(self, upstream: Upstream, snapshot: Snapshot, *, sampled: bool) -> None:
-        """Count for how long each declared indicator has been in no sample."""
+        """Count the ticks for which each declared indicator has been missing from all samples."""
         if upstream.indicators is None:
             self._unreported_ticks = {}
         elif sampled or measured_rows(snapshot.utilization).any():
@@ -359,7 +363,7 @@ class Cycle:
             }
 
     def _pins(self, upstream: Upstream) -> Floats:
-        """Return the pins, k, on the scale S of the law that decides; NaN where there is none."""
+        """Return the pins, k, on the scale S of the deciding law; NaN: not pinned."""
         if all(peer.pin is None for peer in upstream.peers):
             return np.full(len(upstream.peers), math.nan)
         deciding = upstream.law if upstream.blend is None else upstream.blend.law
@@ -367,30 +371,30 @@ class Cycle:
         pins = [math.nan if peer.pin is None else peer.pin / 100 * total for peer in upstream.peers]
         return np.array(pins, dtype=float)
 
-    def _followed(self, upstream: Upstream, seen: Floats) -> Floats:
-        """Return the weights that are followed, k, which shadow laws need to know; NaN: none yet.
+    def _followed_weights(self, upstream: Upstream, flows: Floats) -> Floats:
+        """Return the weights that traffic follows, k; NaN: none yet; empty: the law's own last decision.
 
-        So does any law where load balancers of other zones follow others than those that are published:
-        `seen` are the requests/s from each zone to each.
+        Shadow laws need them. So does any law if load balancers of other zones follow other weights than
+        the published ones; `flows` has the requests/s from each zone to each.
         """
         if self.outcome is None or (self._zones is None and len(self._laws) == 1):
             return np.empty(0)
         table = {peer.id: float(peer.weight) for peer in self.outcome.table.peers}
         weights = np.array([table.get(peer.id, math.nan) for peer in upstream.peers], dtype=float)
-        return weights if self._zones is None else self._zones.followed(weights, seen)
+        return weights if self._zones is None else self._zones.followed(weights, flows)
 
 
 def _resolved(upstream: Upstream, table: WeightTable) -> dict[str, str]:
-    """Return the IP address of each host name among the declared addresses, as the table has it."""
+    """Return the table's IP address for each host name among the declared addresses."""
     published = {peer.id: peer.address for peer in table.peers}
     resolved = {}
     for peer in upstream.peers:
         if not peer.has_ip and peer.id in published:
             declared, at = peer_address.parsed(peer.address), peer_address.parse(published[peer.id])
-            if declared.port == at.port:  # else it was declared otherwise when the table was made
+            if declared.port == at.port:  # Otherwise the table was made for another declaration.
                 resolved[declared.host] = at.host
     return resolved
 
 
-def _named(upstream: Upstream) -> frozenset[str]:
+def _named_peers(upstream: Upstream) -> frozenset[str]:
     return frozenset(peer.id for peer in upstream.peers if not peer.has_ip)

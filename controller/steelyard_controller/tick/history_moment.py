@@ -1,6 +1,6 @@
 """One moment of an upstream's history, as JSON: columns over its peers.
 
-Pure. Columns, because a plot draws columns, and they take a tenth of the bytes of rows.
+Pure. It has columns because a plot draws columns; they take a tenth of the bytes of rows.
 """
 
 import json
@@ -13,12 +13,12 @@ import numpy as np
 from steelyard_controller.laws.snapshot import INDICATORS, Floats
 from steelyard_controller.tick.outcome import MOST_UNDECLARED, Outcome, shares, utilization
 
-# Beside the four indicators.
+# The columns beside the four indicators.
 COLUMNS = ("weight", "share", "score", "completed", "latency_ms")
 
 
 def encode(outcome: Outcome) -> bytes:
-    """Return the moment of an outcome as JSON; figures have four digits, null is "not known"."""
+    """Return the moment of an outcome as JSON; figures have four digits, null is "unknown"."""
     table, decision, snapshot = outcome.table, outcome.decision, outcome.snapshot
     document: dict[str, Any] = {
         "at_ms": table.issued_at_ms,
@@ -43,14 +43,14 @@ def encode(outcome: Outcome) -> bytes:
 def thinned(moments: Sequence[bytes], *, step_s: float, peers: Sequence[str] | None = None) -> list[bytes]:
     """Return the moments that lie at least `step_s` apart, and the last one; oldest first.
 
-    Entries that cannot be read are left out. With `peers` each has the columns of these alone, and in `all`
-    the share and the requests of all together, and the means of the other figures.
+    Unreadable entries are left out. With `peers`, each moment has the columns of these peers alone. Its
+    member `all` has the share and the requests of all peers, and the means of the other figures.
     """
     readable = [(at_ms, moment) for moment in moments if (at_ms := _at_ms(moment)) is not None]
     kept: list[bytes] = []
     last_ms = None
     for at_ms, moment in readable:
-        # A clock that was set back must not hide the moments after that.
+        # Moments after a clock was set back must not be hidden.
         if last_ms is None or not 0 <= at_ms - last_ms < step_s * 1000 - 1:
             kept.append(moment)
             last_ms = at_ms
@@ -68,7 +68,7 @@ def _of(peers: Sequence[str], text: bytes) -> bytes | None:
         further = moment.get("further", {})
         every = columns | {f"further.{name}": column for name, column in further.items()}
         of_all = {name: _summary(name, column, columns) for name, column in every.items()}
-        # Rounded, ten thousand small shares are not 1 any more.
+        # A sum of ten thousand small rounded shares is not 1.
         of_all["share"] = float(not {"up", "backup"}.isdisjoint(moment["state"]))
         for name in ("ids", "state", *columns):
             moment[name] = [moment[name][row] for row in rows]
@@ -80,7 +80,7 @@ def _of(peers: Sequence[str], text: bytes) -> bytes | None:
 
 
 def _summary(name: str, column: Sequence[float | None], columns: Mapping[str, Any]) -> float | None:
-    """Return the sum of requests, the mean latency of a request, the mean of all else."""
+    """Return the sum of requests, the mean latency of a request, or the mean of another figure."""
     values = np.array(column, dtype=float)
     known = ~np.isnan(values)
     weights = np.ones(len(values))
@@ -102,7 +102,7 @@ def _at_ms(moment: bytes) -> int | None:
 
 
 def _utilizations(outcome: Outcome) -> dict[str, Any]:
-    # Of the last sample, which may be of the tick before: a sample that is a little late is no gap in a plot.
+    # From the last sample, which may be of the previous tick: a late sample is no gap in a plot.
     rows = [utilization(outcome, peer.id) or {} for peer in outcome.table.peers]
     further = dict.fromkeys(name for row in rows for name in row if name not in INDICATORS)
     declared = [name for name in further if name in outcome.decision.indicators]

@@ -1,4 +1,4 @@
-"""The outcome of one tick of one upstream, immutable: all that the REST API reads. Pure."""
+"""The outcome of one tick of one upstream, immutable: the input of the REST API. Pure."""
 
 import math
 from collections import Counter
@@ -19,18 +19,20 @@ from steelyard_controller.laws.zones import Zoning
 from steelyard_controller.messages.inbox import Inbox, Message, Received, is_silent
 from steelyard_controller.tick.snapshot_builder import Utilizations, in_band_utilization, sampled_utilization
 
-# What is reported and not declared is shown, to be looked at: the four, and as many more as one server has.
-# Without a bound, servers that name their own would make what is kept grow by servers times names.
+# Reported indicators are shown even if they are undeclared: the four, and as many more as one server has.
+# Without a bound, servers with their own names would make the saved data grow by servers times names.
 MOST_UNDECLARED = len(INDICATORS) + MAX_FURTHER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What one tick read, decided and published.
+    """The inputs, decision and table of one tick.
 
-    `load_balancers` are those whose reports are read, of which nobody declared the `undeclared`;
-    `led_since_s` is the time of the first tick of this term; `degraded` has a line for each part that does
-    not work; `zoning` is of the table's zones, None where it has none.
+    load_balancers  those whose reports are read
+    undeclared      those among them that are not declared
+    led_since_s     the time of the first tick of this term
+    degraded        a line for each part that does not work
+    zoning          the table's zones; None: it has none
     """
 
     table: WeightTable
@@ -47,14 +49,14 @@ class Outcome:
     zoning: Zoning | None = None
 
     def is_silent(self, received: Received[Any] | None) -> bool:
-        """Tell whether nothing comes any more from the sender of a message, or ever has."""
+        """Return whether the sender of a message is silent, or was never heard."""
         return is_silent(received, now_s=self.now_s, tick_s=self.snapshot.tick_s)
 
 
 def shares(table: WeightTable) -> list[float]:
-    """Return by peer the share of the requests that its weight is meant to bring, 0 where it gets none.
+    """Return the share of requests that each peer's weight should bring; 0 if it gets none.
 
-    Backups count only while no other peer is up, as the data plane has it.
+    Backups count only while no other peer is up, as in the data plane.
     """
     serving = "up" if any(peer.state == "up" for peer in table.peers) else "backup"
     total = sum(peer.weight for peer in table.peers if peer.state == serving)
@@ -62,41 +64,42 @@ def shares(table: WeightTable) -> list[float]:
 
 
 def reporting(outcome: Outcome) -> set[str]:
-    """Return the load balancers that report: they sent something new in this term, and are not silent."""
+    """Return the load balancers with new reports in this term that are not silent."""
     return {lb for lb, received in outcome.inbox.reports.items() if _is_heard(outcome, received)}
 
 
 def ahead(outcome: Outcome) -> dict[str, int]:
-    """Return the term of the load balancers that hold a table of a higher one than this: they refuse it."""
+    """Return the higher terms of load balancers whose table is newer than this one, which they refuse."""
     orders = {lb: outcome.inbox.reports[lb].message.order for lb in reporting(outcome)}
     return {lb: order[0] for lb, order in orders.items() if order and order[0] > outcome.table.term}
 
 
 def measured(outcome: Outcome) -> set[str]:
-    """Return the peers whose utilization comes in: in samples, or in what load balancers tell of them."""
+    """Return the peers with a known utilization, from samples or from load balancers."""
     reports = [outcome.inbox.reports[lb].message for lb in reporting(outcome)]
     by_in_flight = IN_FLIGHT_INDICATOR in outcome.decision.indicators
-    told = {peer for report in reports for peer in (report.ids if by_in_flight else report.loads)}
-    return told | {peer for peer, received in outcome.inbox.samples.items() if _is_heard(outcome, received)}
+    in_band = {peer for report in reports for peer in (report.ids if by_in_flight else report.loads)}
+    sampled = {peer for peer, received in outcome.inbox.samples.items() if _is_heard(outcome, received)}
+    return in_band | sampled
 
 
 def headroom_of(outcome: Outcome) -> Headroom:
-    """Return what the upstream could carry, carries, and has left."""
-    share, come = np.array(shares(outcome.table)), measured(outcome)
-    heard = np.array([peer.id in come for peer in outcome.table.peers], dtype=np.bool_)
-    counts = (share > 0) & heard & ~outcome.snapshot.leaving
+    """Return the upstream's headroom: the load that it could carry, its load now, and the rest."""
+    share, measured_peers = np.array(shares(outcome.table)), measured(outcome)
+    is_measured = np.array([peer.id in measured_peers for peer in outcome.table.peers], dtype=np.bool_)
+    counts = (share > 0) & is_measured & ~outcome.snapshot.leaving
     return headroom(outcome.decision, outcome.shadows.values(), share, counts, outcome.carries_per_s)
 
 
 def _is_heard(outcome: Outcome, received: Received[Message]) -> bool:
-    # What the first tick of a term finds may be all that a sender that has ended has left behind.
+    # The messages at the first tick of a term may come from a sender that has ended since.
     return received.arrived_s > outcome.led_since_s and not outcome.is_silent(received)
 
 
 def utilization(outcome: Outcome, peer: str) -> Utilizations | None:
-    """Return the indicators of a peer's last sample, or else those that it told in-band.
+    """Return the indicators of a peer's last sample, or else those from its responses; None: neither.
 
-    Those that it reports and nobody declared are there too. None where there are none.
+    Undeclared indicators are included.
     """
     received = outcome.inbox.samples.get(peer)
     if received is not None:
@@ -105,18 +108,18 @@ def utilization(outcome: Outcome, peer: str) -> Utilizations | None:
     return in_band_utilization(reports, peer, outcome.decision.indicators)
 
 
-def all_used(outcome: Outcome) -> dict[str, Utilizations | None]:
-    """Return by peer what `utilization` returns of it."""
+def all_utilizations(outcome: Outcome) -> dict[str, Utilizations | None]:
+    """Return the `utilization` of every peer."""
     return {peer.id: utilization(outcome, peer.id) for peer in outcome.table.peers}
 
 
 def indicators(
-    outcome: Outcome, used: Mapping[str, Utilizations | None] | None = None
+    outcome: Outcome, utilizations: Mapping[str, Utilizations | None] | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Return by indicator whether it counts, its knee and weight, and how many servers report it.
+    """Return by indicator whether it counts, its knee and weight, and the number of servers with it.
 
-    First those that count, then those that are reported and not declared: of these `MOST_UNDECLARED`, by the
-    most servers. `used` is `all_used`, where it is known already.
+    The indicators that count come first, then at most `MOST_UNDECLARED` undeclared ones, by servers.
+    `utilizations` is the result of `all_utilizations`, if the caller has it.
     """
     decision = outcome.decision
     knees = decision.by_indicator.get("knee")
@@ -131,7 +134,7 @@ def indicators(
     }
     reporting = Counter(
         name
-        for each in (all_used(outcome) if used is None else used).values()
+        for each in (all_utilizations(outcome) if utilizations is None else utilizations).values()
         for name, value in (each or {}).items()
         if value is not None
     )
@@ -147,9 +150,10 @@ def indicators(
 def explanation(outcome: Outcome, peer: str) -> dict[str, Any]:
     """Return every figure behind a peer's weight, and each shadow law's weight with its reason."""
     row = outcome.decision.ids.index(peer)
-    shadows = {law: explain(shadow, row) for law, shadow in outcome.shadows.items()}
+    explained = {law: explain(shadow, row) for law, shadow in outcome.shadows.items()}
+    shadows = {law: {"weight": each.weight, "sentence": each.sentence} for law, each in explained.items()}
     return {
         **asdict(explain(outcome.decision, row)),
         "indicators": indicators(outcome),
-        "shadows": {law: {"weight": said.weight, "sentence": said.sentence} for law, said in shadows.items()},
+        "shadows": shadows,
     }

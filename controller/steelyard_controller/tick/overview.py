@@ -1,4 +1,4 @@
-"""The overview of an upstream, as the API, the page and `steelyard status` show it. Pure."""
+"""The overview of an upstream for the API, the page and `steelyard status`. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -12,17 +12,24 @@ from steelyard_protocol.weight_table import to_document
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.laws.explanation import sentence_writer
 from steelyard_controller.tick import ranking
-from steelyard_controller.tick.outcome import Outcome, all_used, headroom_of, indicators, shares, utilization
+from steelyard_controller.tick.outcome import (
+    Outcome,
+    all_utilizations,
+    headroom_of,
+    indicators,
+    shares,
+    utilization,
+)
 from steelyard_controller.tick.ranking import View
 from steelyard_controller.tick.snapshot_builder import Utilizations
 from steelyard_controller.tick.upstream_zones import zone_traffic
 
-# A person reads the first ones; ten thousand refused samples are a megabyte.
+# A person reads the first few; ten thousand refused samples are a megabyte.
 MOST_REFUSED = 20
 
 
 def of_view(outcome: Outcome, declaration: Declaration, view: View) -> dict[str, Any]:
-    """Return the overview with the servers that a view shows, and `matching`: how many there are of them."""
+    """Return the overview with the servers of a view, and in `matching` the number of servers it matches."""
     rows, matching = ranking.rows(outcome, view)
     document = overview(outcome, declaration, rows)
     document["refused"]["now"] = dict(islice(document["refused"]["now"].items(), MOST_REFUSED))
@@ -30,11 +37,11 @@ def of_view(outcome: Outcome, declaration: Declaration, view: View) -> dict[str,
 
 
 def overview(outcome: Outcome, declaration: Declaration, rows: Sequence[int] | None = None) -> dict[str, Any]:
-    """Return the table, its inputs, their ages and reasons as a JSON-able object; None is "not known".
+    """Return the table with its inputs, their ages and reasons, as a JSON-able object; None is "unknown".
 
-    `rows` are the places in the table of the servers that are told of; None: all.
+    `rows` are the places in the table of the shown servers; None: all.
     """
-    decision, share, used = outcome.decision, shares(outcome.table), all_used(outcome)
+    decision, share, used = outcome.decision, shares(outcome.table), all_utilizations(outcome)
     rows = range(len(outcome.table.peers)) if rows is None else rows
     zones = zone_traffic(outcome)
     pinned = sum(peer.pin or 0.0 for peer in declaration.upstream.peers)
@@ -63,7 +70,7 @@ def overview(outcome: Outcome, declaration: Declaration, rows: Sequence[int] | N
 
 
 def peer_overview(outcome: Outcome, declaration: Declaration, peer: str) -> dict[str, Any] | None:
-    """Return one server's row of the overview; None where the table does not have it."""
+    """Return one server's row of the overview; None if it is not in the table."""
     row = next((row for row, each in enumerate(outcome.table.peers) if each.id == peer), None)
     return None if row is None else _peers(outcome, declaration, [row], shares(outcome.table))[0]
 
@@ -71,25 +78,22 @@ def peer_overview(outcome: Outcome, declaration: Declaration, peer: str) -> dict
 def _peers(
     outcome: Outcome, declaration: Declaration, rows: Sequence[int], share: Sequence[float]
 ) -> list[dict[str, Any]]:
-    """Return the table's rows at these places, with what it does not say of their servers."""
+    """Return the table's rows at these places, with further figures of their servers."""
     table = replace(outcome.table, peers=tuple(outcome.table.peers[row] for row in rows))
     pins = {peer.id: peer.pin for peer in declaration.upstream.peers}
-    write_sentence, troubles, pods = (
-        sentence_writer(outcome.decision),
-        ranking.troubles(outcome),
-        declaration.pods,
-    )
+    write_sentence, troubles = sentence_writer(outcome.decision), ranking.troubles(outcome)
+    pods = declaration.pods
     documents: list[dict[str, Any]] = to_document(table)["peers"]
     for row, peer in zip(rows, documents, strict=True):
         peer |= _peer(outcome, row, share=share[row], pin=pins.get(peer["id"]), why=write_sentence(row))
-        peer["troubles"] = [said for said, having in troubles.items() if having[row]]
+        peer["troubles"] = [trouble for trouble, has_it in troubles.items() if has_it[row]]
         if peer["id"] in pods:
             peer["pod"] = pods[peer["id"]]
     return documents
 
 
 def _peer(outcome: Outcome, row: int, *, share: float, pin: float | None, why: str) -> dict[str, Any]:
-    """Return what the table does not say of the server in a row."""
+    """Return the figures of a server beside its row in the table."""
     snapshot, name = outcome.snapshot, outcome.table.peers[row].id
     received = outcome.inbox.samples.get(name)
     used = utilization(outcome, name)
@@ -114,7 +118,7 @@ def _peer(outcome: Outcome, row: int, *, share: float, pin: float | None, why: s
 def _totals(
     outcome: Outcome, share: Sequence[float], used: Mapping[str, Utilizations | None]
 ) -> dict[str, Any]:
-    """Return sums over all servers, and means of those that are known."""
+    """Return sums over all servers, and means of the known values."""
     peers, snapshot = outcome.table.peers, outcome.snapshot
     timed = np.where(np.isfinite(snapshot.latency_s), np.nan_to_num(snapshot.completed), 0.0)
     weights = np.array([[peer.weight, peer.baseline, peer.state == "up"] for peer in peers]).reshape(-1, 3).T
@@ -159,7 +163,7 @@ def _load_balancer(outcome: Outcome, lb: str) -> dict[str, Any] | None:
 
 
 def _of_law(outcome: Outcome, column: str, row: int) -> float | None:
-    """Return what the live law knows of a server by that name."""
+    """Return a server's value in a column of the live law; None: unknown."""
     figures = outcome.decision.columns.get(column)
     return None if figures is None else _or_none(figures[row])
 

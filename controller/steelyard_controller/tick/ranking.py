@@ -1,11 +1,19 @@
-"""What needs a look first: servers and upstreams, the worst first, and the part of them that is shown. Pure.
+"""Ranks servers and upstreams, the worst first, and selects those to show. Pure.
 
-The one place that says what is worse than what. A server stands where its worst trouble stands in `troubles`;
-among those whose requests fail by their failures, else by how far the weight is from its baseline, in tenths,
-so that equals keep their places from tick to tick. Of upstreams those come first that wait for a tick, then
-those of which a part does not work, those with silent load balancers, then by the worst trouble of their
-servers and how many have it, those under high load, and the well by their furthest weight; where a fault of
-Redis is everybody's, what comes next decides.
+This is the one place for "worse than". A server ranks by its worst trouble, in the order of `troubles`.
+Servers with failing requests rank by their failures. All others rank by the distance of the weight from
+its baseline, in tenths, so that equals keep their places from tick to tick.
+
+Upstreams rank in this order:
+
+1. those that wait for their first tick
+2. those with a part that does not work
+3. those with silent load balancers
+4. by the worst trouble of their servers, and by the number of servers with it
+5. those under high load
+6. by the furthest weight
+
+A fault of Redis concerns every upstream, so then the next criterion decides.
 """
 
 import re
@@ -21,18 +29,19 @@ from steelyard_controller.laws.snapshot import Bools, Floats
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import Outcome, shares, utilization
 
-# Of the servers that a search finds in an upstream so many are named in the list of upstreams.
-MOST_FOUND = 3
+# The servers named for an upstream in the list of upstreams, if a search finds them there.
+MOST_MATCHES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What a reader is shown: `limit` rows from `offset` on, of those that match, in an order.
+    """The part that a reader is shown: `limit` rows from `offset` on among the matching ones, in an order.
 
-    search     in a name or an address, or a state but `up`; of an upstream also in those of its servers
-    order      `worst`, or one of `ORDERS`, with a minus before it the largest first; `auto`: as declared
-               where all fit, else `worst`
-    troubled   only those that need a look
+    search     text in a name or an address, or a state other than `up`; it also finds an upstream by its
+               servers
+    order      `worst`, or one of `ORDERS`; a leading minus puts the largest first; `auto`: the declared
+               order if all fit, else `worst`
+    troubled   only those with a trouble
     """
 
     search: str = ""
@@ -44,20 +53,22 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How an upstream is: by each thing that is wrong, the worst first, less is worse; and in words."""
+    """An upstream's rank (lower is worse, the worst criterion first) and its troubles in words."""
 
     rank: tuple[tuple[float, float], ...]
     troubles: tuple[str, ...] = ()
 
 
 def troubles(outcome: Outcome) -> dict[str, Bools]:
-    """Return by trouble, the worst first, which servers have it."""
+    """Return the servers with each trouble, the worst trouble first."""
     ids, snapshot = [peer.id for peer in outcome.table.peers], outcome.snapshot
     state = np.array([peer.state for peer in outcome.table.peers])
-    heard = [outcome.inbox.samples.get(id) for id in ids]
-    silent = [outcome.is_silent(each) for each in heard]
-    unheard = np.array([each is None for each in heard], dtype=np.bool_)
-    unknown = [each is None and utilization(outcome, id) is None for id, each in zip(ids, heard, strict=True)]
+    samples = [outcome.inbox.samples.get(id) for id in ids]
+    silent = [outcome.is_silent(each) for each in samples]
+    unheard = np.array([each is None for each in samples], dtype=np.bool_)
+    unknown = [
+        each is None and utilization(outcome, id) is None for id, each in zip(ids, samples, strict=True)
+    ]
     return {
         "requests fail": snapshot.failed > 0,
         "its agent is silent": np.array(silent, dtype=np.bool_) & ~unheard,
@@ -80,11 +91,11 @@ ORDERS: Mapping[str, Callable[[Outcome], Any]] = {
     "flight": lambda outcome: outcome.snapshot.in_flight,
     "age": lambda outcome: [_age_s(outcome, peer.id) for peer in outcome.table.peers],
 }
-"""By what servers are sorted: a column of figures; those that are not known, NaN, come last either way."""
+"""The sort keys of servers: a column of figures each; unknown ones, NaN, come last either way."""
 
 
 def rows(outcome: Outcome, view: View) -> tuple[list[int], int]:
-    """Return the places in the table of the servers that a view shows, and how many match."""
+    """Return the places in the table of the servers of a view, and the number of matching servers."""
     peers, wanted = outcome.table.peers, view.search.strip().lower()
     by_name = view.order.removeprefix("-")
     if view.order == "worst" or (view.order == "auto" and len(peers) > view.limit):
@@ -96,34 +107,34 @@ def rows(outcome: Outcome, view: View) -> tuple[list[int], int]:
         order = np.arange(len(peers))
     if view.troubled:
         order = order[np.logical_or.reduce([*troubles(outcome).values()])[order]]
-    found = [row for row in order.tolist() if _matches(peers[row], wanted)]
-    return found[view.offset : view.offset + view.limit], len(found)
+    matching = [row for row in order.tolist() if _matches(peers[row], wanted)]
+    return matching[view.offset : view.offset + view.limit], len(matching)
 
 
 def standing(outcome: Outcome | None) -> Standing:
-    """Return how an upstream is after its last tick; None: it has had none."""
+    """Return the standing of an upstream after its last tick; None: it has had no tick."""
     if outcome is None:
         return Standing(((0, 0),), ("waits for its first tick",))
     servers, decision = len(outcome.table.peers), outcome.decision
-    count = {what: int(having.sum()) for what, having in troubles(outcome).items()}
-    said = [f"{number} of {servers} servers: {what}" for what, number in count.items() if number]
+    count = {trouble: int(has_it.sum()) for trouble, has_it in troubles(outcome).items()}
+    texts = [f"{number} of {servers} servers: {trouble}" for trouble, number in count.items() if number]
     silent = [lb for lb in outcome.load_balancers if outcome.is_silent(outcome.inbox.reports.get(lb))]
     ranks = [(1.0, -float(len(outcome.degraded)))] if outcome.degraded else []
     if silent:
         ranks.append((2.0, -float(len(silent))))
-        said.insert(0, f"{len(silent)} of {len(outcome.load_balancers)} load balancers: silent")
+        texts.insert(0, f"{len(silent)} of {len(outcome.load_balancers)} load balancers: silent")
     ranks += [(3.0 + level, -number / servers) for level, number in enumerate(count.values()) if number]
     furthest = float(_moves(outcome).max(initial=0.0))
     ranks.append((3.0 + len(count) + (not decision.alert), -furthest))
     high = ["high load"] if decision.alert else []
-    return Standing(tuple(sorted(ranks)), (*outcome.degraded, *said, *high))
+    return Standing(tuple(sorted(ranks)), (*outcome.degraded, *texts, *high))
 
 
 class Standings(dict[str, tuple[Outcome | None, Standing]]):
-    """The standing of each upstream, made once for an outcome however many ask for it."""
+    """The standing of each upstream, computed once for an outcome however many clients ask for it."""
 
     def of(self, cycle: Cycle) -> Standing:
-        """Return how an upstream is."""
+        """Return the standing of an upstream."""
         outcome, known = cycle.outcome, self.get(cycle.name)
         if known is None or known[0] is not outcome:
             known = self[cycle.name] = (outcome, standing(outcome))
@@ -132,35 +143,35 @@ class Standings(dict[str, tuple[Outcome | None, Standing]]):
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An upstream in a list; `found` are servers of it that match where its name does not."""
+    """An upstream in a list; `matches` are its matching servers if its name does not match."""
 
     cycle: Cycle
     standing: Standing
-    found: tuple[str, ...]
+    matches: tuple[str, ...]
 
 
 def upstreams(cycles: Mapping[str, Cycle], view: View, standings: Standings) -> tuple[list[Listed], int]:
-    """Return the upstreams that a view shows, in the order of their names or worst first; how many match."""
+    """Return the upstreams of a view, by name or worst first, and the number of matching ones."""
     wanted, matching = view.search.strip().lower(), list[Listed]()
     for name in sorted(cycles, key=natural):
         cycle, named = cycles[name], wanted in name.lower()
-        found = () if named else _found(cycle, wanted)
+        matches = () if named else _matching_servers(cycle, wanted)
         stands = standings.of(cycle)
-        if (named or found) and (stands.troubles or not view.troubled):
-            matching.append(Listed(cycle, stands, found))
+        if (named or matches) and (stands.troubles or not view.troubled):
+            matching.append(Listed(cycle, stands, matches))
     if view.order == "worst" or (view.order == "auto" and len(cycles) > view.limit):
         matching.sort(key=lambda each: each.standing.rank)
     return matching[view.offset : view.offset + view.limit], len(matching)
 
 
 def natural(text: str) -> list[Any]:
-    """Return what names sort by as people count: server-9 before server-10."""
+    """Return a sort key for names in natural order: server-9 before server-10."""
     return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", text.lower())]
 
 
 def _worst_first(outcome: Outcome) -> Any:  # noqa: ANN401 - an array of places
-    having = np.array([*troubles(outcome).values(), np.ones(len(outcome.table.peers), dtype=np.bool_)])
-    level = having.argmax(axis=0)
+    has_trouble = np.array([*troubles(outcome).values(), np.ones(len(outcome.table.peers), dtype=np.bool_)])
+    level = has_trouble.argmax(axis=0)
     return np.lexsort((-np.where(level == 0, outcome.snapshot.failed, _moves(outcome)), level))
 
 
@@ -189,9 +200,9 @@ def _matches(peer: Peer | TablePeer, wanted: str) -> bool:
     return wanted in peer.id.lower() or wanted in peer.address.lower() or wanted == peer.state != "up"
 
 
-def _found(cycle: Cycle, wanted: str) -> tuple[str, ...]:
+def _matching_servers(cycle: Cycle, wanted: str) -> tuple[str, ...]:
     outcome = cycle.outcome
     peers: Sequence[Peer | TablePeer] = (
         cycle.declaration.upstream.peers if outcome is None else outcome.table.peers
     )
-    return tuple(peer.id for peer in peers if _matches(peer, wanted))[:MOST_FOUND]
+    return tuple(peer.id for peer in peers if _matches(peer, wanted))[:MOST_MATCHES]

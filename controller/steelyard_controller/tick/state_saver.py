@@ -1,8 +1,8 @@
-"""Saves what was learnt: each upstream's memory and history moments, at their turns, in the state store.
+"""Saves each upstream's memory and history moments in the state store, at their turns.
 
-I/O. A tick waits for a slow store no longer than `SAVE_S`, however many
-upstreams there are. Those that it had no time for come first at the next tick,
-so that each has its turn however slow the store is.
+I/O. A tick waits at most `SAVE_S` for a slow store, however many upstreams
+there are. Upstreams that are left out for lack of time come first at the next
+tick. So each has its turn, however slow the store is.
 """
 
 import asyncio
@@ -22,22 +22,22 @@ log = logging.getLogger("steelyard.controller")
 
 T = TypeVar("T")
 
-# How long a tick waits for a slow store, all upstreams together.
+# The time that a tick may spend on a slow store, for all upstreams together.
 SAVE_S = 0.25
 
-# Upstreams that are saved side by side: of 2,000 some 230 are due in a tick, and a network away one after the
-# other takes longer than `SAVE_S`.
-AT_ONCE = 8
+# Upstreams saved at the same time. With 2,000 upstreams, some 230 are due in a tick. Over a network, saving
+# them one after the other would take longer than `SAVE_S`.
+PARALLEL_SAVES = 8
 
-# Of so many servers, work takes less than to hand it to a thread and to be told of its end.
-FEW_PEERS = 100
+# Up to this many servers, the work takes less time than a change to another thread and back.
+INLINE_PEERS = 100
 
-# At the end of the process there is no next turn; but a shutdown must not take long either.
+# The last save of the process has no next turn, but a shutdown must not take long either.
 LAST_SAVE_S = 2.0
 
 
 class StateSaver:
-    """Saves the outcomes of ticks; `moments` is how many of them the history has."""
+    """Saves the outcomes of ticks; the history of an upstream has `moments` of them."""
 
     def __init__(
         self,
@@ -55,9 +55,9 @@ class StateSaver:
         self._left_out: list[str] = []
 
     async def save_due(self, outcomes: Sequence[tuple[Cycle, Outcome]], lease: Lease) -> dict[str, float]:
-        """Save what is due of a tick's outcomes; return the CPU seconds that it took, by upstream.
+        """Save the outcomes of a tick whose turn it is; return the CPU seconds spent, by upstream.
 
-        Raises `LeaseLost`; a store that is away, or slow, is a fault named `saving`.
+        Raises `LeaseLost`. If the store is unreachable or slow, that is the fault `saving`.
         """
         self._ticks += 1
         total = tick_schedule.in_peers(len(outcome.table.peers) for _, outcome in outcomes)
@@ -65,7 +65,7 @@ class StateSaver:
         waited_s, fault = 0.0, None
         left_out: list[str] = []
         failed: list[str] = []
-        # The sort is stable: those that had no time come first, the longest left out before the others.
+        # The sort is stable: upstreams left out last time come first, the longest left out before the others.
         places = {name: place for place, name in enumerate(self._left_out)}
         turns = sorted(enumerate(outcomes), key=lambda turn: places.get(turn[1][0].name, len(places)))
         due = [
@@ -73,9 +73,9 @@ class StateSaver:
             for position, (cycle, outcome) in turns
             if cycle.name in places or self._is_turn(position, outcome, total)
         ]
-        for some in (due[at : at + AT_ONCE] for at in range(0, len(due), AT_ONCE)):
+        for some in (due[at : at + PARALLEL_SAVES] for at in range(0, len(due), PARALLEL_SAVES)):
             if fault is None and waited_s > SAVE_S:
-                fault = f"the store is slow: it took more than {SAVE_S:g} s to save what was learnt"
+                fault = f"the store is slow: saving took more than {SAVE_S:g} s"
             if fault is not None:
                 left_out += [cycle.name for _, cycle, _ in some]
                 continue
@@ -95,9 +95,9 @@ class StateSaver:
                     failed.append(cycle.name)
                 elif isinstance(each, BaseException):
                     raise each
-        # One whose state the store cannot take in time must not keep the others from their turn.
+        # An upstream whose save fails must not keep the others from their turn, so it goes to the end.
         self._left_out = [*left_out, *failed]
-        # That the store is away is the election's to say: it asks it without a pause.
+        # The election reports an unreachable store: it asks the store all the time.
         self._faults.note("saving", None if "state" in self._faults.now else fault)
         return used_s
 
@@ -110,7 +110,7 @@ class StateSaver:
                         saved = await asyncio.to_thread(cycle.saved, term=lease.term)
                         await self._store.keep(lease, cycle.name, saved)
         except (Unavailable, LeaseLost, TimeoutError) as error:
-            log.warning("what was learnt at last was not kept: %s", error, extra={"event": "not_kept"})
+            log.warning("the last state could not be saved: %s", error, extra={"event": "not_kept"})
 
     def _is_turn(self, position: int, outcome: Outcome, total: int) -> bool:
         periods = (
@@ -125,9 +125,9 @@ class StateSaver:
         apart = tick_schedule.moment_period(len(outcome.table.peers), total)
         faults, saved, moment = self._faults_of(cycle.name), None, b""
         if overdue or tick_schedule.is_turn(self._ticks, position, tick_schedule.memory_period(total)):
-            saved = await _beside(cycle.size, lambda: cycle.saved(term=lease.term))
+            saved = await _inline_or_in_thread(cycle.size, lambda: cycle.saved(term=lease.term))
         if overdue or tick_schedule.is_turn(self._ticks, position, apart):
-            moment = await _beside(cycle.size, lambda: history_moment.encode(outcome))
+            moment = await _inline_or_in_thread(cycle.size, lambda: history_moment.encode(outcome))
         began_s = time.monotonic()
         try:
             most = max(1, self._moments // apart)
@@ -139,6 +139,6 @@ class StateSaver:
         return time.monotonic() - began_s
 
 
-async def _beside(peers: int, work: Callable[[], T]) -> T:
-    """Do some work on so many servers, in a thread where it would keep others waiting."""
-    return work() if peers <= FEW_PEERS else await asyncio.to_thread(work)
+async def _inline_or_in_thread(peers: int, work: Callable[[], T]) -> T:
+    """Do some work on this many servers, in a thread if it would block the event loop for long."""
+    return work() if peers <= INLINE_PEERS else await asyncio.to_thread(work)

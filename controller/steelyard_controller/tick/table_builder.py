@@ -1,4 +1,4 @@
-"""Builds the weight table of a decision; refuses an upstream whose table would be too large. Pure."""
+"""Builds the weight table of a decision; refuses upstreams with too large a table. Pure."""
 
 from msgspec import UNSET
 from steelyard_protocol import weight_table
@@ -7,7 +7,7 @@ from steelyard_protocol.weight_table import MAX_WEIGHT, TablePeer, TableTooLarge
 from steelyard_controller.declarations.upstream import Upstream
 from steelyard_controller.laws.decision import Decision
 
-# A row has at most 64 + 260 + 64 characters of names, and some 100 more.
+# A row has at most 64 + 260 + 64 characters of names, and some 100 others.
 PEERS_THAT_ALWAYS_FIT = 17_000
 
 
@@ -24,9 +24,11 @@ def build_table(
 ) -> WeightTable:
     """Return the table of a decision on `upstream`, whose peers are in the decision's order.
 
-    Weights and baselines both sum to S, at every tick, so that a person can compare the two columns, and two
-    tables; a picker divides by what the weights have in common. `reporters` are those whose reports are
-    read and come; the factors of `zones` are still to be decided.
+    Weights and baselines both sum to S at every tick. So a person can compare the two columns, and two
+    tables. A picker divides the weights by their common divisor.
+
+    reporters   the load balancers whose reports are read and arrive
+    zones       the names of the zones; their factors are still to be decided
     """
     rows = zip(
         upstream.peers,
@@ -64,7 +66,7 @@ def build_table(
 
 
 def refuse_unpublishable(name: str, upstream: Upstream) -> None:
-    """Raise ValueError for an upstream whose table nginx would not read."""
+    """Raise ValueError for an upstream whose table is too large for nginx."""
     if len(upstream.peers) <= PEERS_THAT_ALWAYS_FIT:
         return
     rows = tuple(

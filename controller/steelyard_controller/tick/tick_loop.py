@@ -178,7 +178,7 @@ class TickLoop:
             saved = [(each.cycle, each.outcome) for each in ticked]
             saving_s = await self._saver.save_due(saved, lease) if keep else {}
         for each in ticked:
-            each.cycle.used.add(each.used_s + saving_s.get(each.cycle.name, 0.0))
+            each.cycle.cpu_time.add(each.used_s + saving_s.get(each.cycle.name, 0.0))
             if self._show(each):
                 done(each.cycle)
                 progressed()

@@ -1,7 +1,7 @@
-"""The zones of one upstream from tick to tick: what goes where, and what load balancers are told. Pure.
+"""The zones of one upstream from tick to tick: their traffic, and the factors for load balancers. Pure.
 
-They are in force while a load balancer whose reports are read is in a zone that a server has. One that tells
-no zone, or one without servers, goes by the weights alone.
+Zones are in force while a load balancer with read reports is in a zone with a server. A load balancer
+without a zone, or in one without servers, follows the weights alone.
 """
 
 from collections.abc import Sequence
@@ -26,9 +26,9 @@ def follow(
     now_s: float,
     tick_s: float,
 ) -> tuple[Zoning | None, Floats]:
-    """Return the zones of these names after a tick's reports, and the requests/s seen from each to each.
+    """Return the zones of these names after a tick's reports, and the requests/s from each to each.
 
-    None: no server has one, or no load balancer is in one.
+    None: no server has a zone, or no load balancer is in one of these.
     """
     if not any(received.message.zone in names for received in inbox.reports.values()):
         return None, np.empty(0)
@@ -37,34 +37,35 @@ def follow(
     zoning = Zoning.of_peers([*places.values()], len(names))
     if before is not None:
         zoning = replace(before, of=zoning.of)
-    seen = zoning.none()
+    flows = zoning.none()
     arrived = current_reports(inbox, now_s=now_s, tick_s=tick_s)
     ids: Sequence[str] = ()
     to: list[int] = []
     for report in (received.message for received in arrived):
-        if report.ids != ids:  # load balancers with the same table have the same ids
-            # A server that is declared no more counts as one in no zone.
+        if report.ids != ids:  # Load balancers with the same table have the same ids.
+            # A server that is no longer declared counts as one without a zone.
             ids, to = report.ids, [places.get(peer, len(names)) for peer in report.ids]
         ended = np.array(report.completed, dtype=float) + np.array(report.failed, dtype=float)
-        np.add.at(seen[numbers.get(report.zone or "", len(names))], to, ended / report.interval_s)
-    return (zoning.after(seen, tick_s) if arrived else zoning), seen
+        np.add.at(flows[numbers.get(report.zone or "", len(names))], to, ended / report.interval_s)
+    return (zoning.after(flows, tick_s) if arrived else zoning), flows
 
 
 def decide(zoning: Zoning, outcome: Outcome) -> Outcome:
-    """Return the outcome of a tick with what load balancers of each zone are told."""
+    """Return the outcome of a tick with the factors for the load balancers of each zone."""
     could, share = headroom_of(outcome).could_carry_per_s, np.array(shares(outcome.table))
-    # Load balancers have left it out, as its weight will in some seconds: the zone has the others alone.
-    there = share * (outcome.decision.columns.get("away", np.zeros(len(share))) == 0)
-    zoning = zoning.decide(there / there.sum() if there.any() else share, could)
-    told = tuple(tuple(row) for row in zoning.factors.tolist())
-    return replace(outcome, table=replace(outcome.table, zone_factors=told), zoning=zoning)
+    # A server that load balancers have ejected carries nothing now, and in some seconds its weight will show
+    # it. So the zone has only its other servers.
+    carrying = share * (outcome.decision.columns.get("away", np.zeros(len(share))) == 0)
+    zoning = zoning.decide(carrying / carrying.sum() if carrying.any() else share, could)
+    factors = tuple(tuple(row) for row in zoning.factors.tolist())
+    return replace(outcome, table=replace(outcome.table, zone_factors=factors), zoning=zoning)
 
 
 def zone_traffic(outcome: Outcome) -> dict[str, dict[str, float]]:
-    """Return by zone the requests/s that its load balancers bring, and those of them that leave it."""
+    """Return the requests/s from the load balancers of each zone, and how many of them leave the zone."""
     zones, per_s = outcome.table.zones, None if outcome.zoning is None else outcome.zoning.per_s
     if zones is None or per_s is None:
         return {}
-    brings = per_s.sum(axis=1)
-    rows = zip(zones, brings.tolist(), (brings - per_s.diagonal()).tolist(), strict=False)
-    return {zone: {"brings_per_s": came, "crosses_per_s": crossed} for zone, came, crossed in rows}
+    totals = per_s.sum(axis=1)
+    rows = zip(zones, totals.tolist(), (totals - per_s.diagonal()).tolist(), strict=False)
+    return {zone: {"brings_per_s": total, "crosses_per_s": crossing} for zone, total, crossing in rows}

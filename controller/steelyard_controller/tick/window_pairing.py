@@ -1,18 +1,19 @@
-"""Which sample belongs with which traffic report: that of the same window, by the ages that both really have.
+"""Pairs each sample with the traffic report of the same window, by their real ages.
 
-Pure. The laws keep the counts of each tick under that tick, and look a sample's up by
-its age (`laws/pairing.py`). So a sample is handed to them once the report of its window
-is there, with that report's age in ticks as its own.
+Pure. The laws keep the counts of each tick, and look up a sample's counts by its
+age (`laws/pairing.py`). So the laws get a sample when the report of its window
+has arrived, and its age is that report's age in ticks.
 
-    a report's window      its end less its interval, to its end; those of several load balancers
-                           that came at one tick are one, at the mean by requests
+    a report's window      from its end less its interval, to its end. Reports of several load
+                           balancers that arrive at one tick are one: their mean, weighted by requests
     a sample's instant     its end less half of the shorter of the two windows
-    they belong together   when the instant lies in the window: they share at least half of the shorter
+    they belong together   if the instant lies in the window: they share at least half of the shorter
 
-A sample whose report is still to come waits for it, until that is overdue. A tick that is
-longer than the windows sees only some of the reports: there the one that came at the same
-tick will do, for no weight has changed between the two. What finds none is handed over all
-the same, where it meets no count: how busy a server is, is known without.
+A sample waits for its report until that is overdue. A tick longer than the
+windows sees only some of the reports. Then a sample belongs to the report from
+the same tick, because the weights have not changed between the two. A sample
+without a report goes to the laws all the same, at an age without counts: the
+utilization of a server is known without them.
 """
 
 from collections import deque
@@ -26,23 +27,25 @@ from steelyard_protocol.traffic_report import TrafficReport
 from steelyard_controller.laws.pairing import OLDEST_TICKS
 from steelyard_controller.messages.inbox import Received
 
-# Of a report's window: two that follow each other may leave a gap of some milliseconds.
-TOLERANCE = 0.05
+# A sample's instant may lie this share of a window beyond its report's window: consecutive windows may have
+# a gap of some milliseconds.
+TOLERANCE_WINDOWS = 0.05
 
-# Of one peer; more is a sender that is much faster than the ticks.
+# The samples of one peer that may wait; more come only from a sender much faster than the ticks.
 MOST_WAITING = 4
 
-# A sample that waited for longer, in ticks or in intervals, whichever is longer, is handed over without.
-PATIENCE = 2.5
+# A sample goes to the laws without its report after this many ticks or intervals, whichever is longer.
+PATIENCE_PERIODS = 2.5
 
-# So many samples more without a report than twice those with one, though there are requests: a fault.
+# The pairing is at fault if a peer with requests has this many more unpaired samples than twice the paired
+# ones.
 UNPAIRED_SAMPLES = 10
 
 Sample = Received[SampleRecord]
 
 
 class DueSample(NamedTuple):
-    """A sample that the laws are to see at this tick, as if it were `age_ticks` old."""
+    """A sample for the laws at this tick; its counts are those of `age_ticks` ago."""
 
     sample: Sample
     age_ticks: int
@@ -82,9 +85,9 @@ class WindowPairing:
         now_s: float,
         tick_s: float,
     ) -> dict[str, DueSample]:
-        """Return the samples that are due at this tick, by peer; to be called once a tick.
+        """Return the samples that are due at this tick, by peer; call it once a tick.
 
-        What was received at `now_s` is new. A peer that is in `samples` no more is forgotten.
+        Messages received at `now_s` are new. A peer that is missing from `samples` is forgotten.
         """
         self._tick += 1
         self._take_reports([each for each in reports if each.arrived_s == now_s], now_s, tick_s)
@@ -94,7 +97,7 @@ class WindowPairing:
             if sample.arrived_s == now_s and not sample.message.leaving:
                 window = self._window_of(sample, tick_s)
                 if window is not None:
-                    # Nearly every one: it waits for nothing, and makes those that did superfluous.
+                    # The usual case: the sample waits for nothing, and supersedes those that wait.
                     self._waiting.pop(peer, None)
                     self._note_paired(peer, int(peer in served))
                     due_now[peer] = DueSample(sample, self._tick - window.tick)
@@ -111,7 +114,7 @@ class WindowPairing:
         return due_now
 
     def _take_reports(self, new: list[Received[TrafficReport]], now_s: float, tick_s: float) -> None:
-        """Note the window of the reports that are new, and the peers that had requests in them."""
+        """Note the window of the new reports, and the peers with requests in it."""
         while self._windows and self._windows[0].tick < self._tick - OLDEST_TICKS:
             self._windows.popleft()
         if not new:
@@ -120,7 +123,7 @@ class WindowPairing:
         total = sum(weight for weight, _ in weighed)
         end_s = sum(weight * each.window_end_s for weight, each in weighed) / total
         span_s = sum(weight * each.message.interval_s for weight, each in weighed) / total
-        within_s = (0.5 + TOLERANCE) * span_s
+        within_s = (0.5 + TOLERANCE_WINDOWS) * span_s
         self._windows.append(_Window(self._tick, now_s, end_s, span_s, end_s - span_s / 2, within_s))
         self._overdue_s = now_s + span_s + tick_s / 2
         self._served = {
@@ -138,7 +141,7 @@ class WindowPairing:
             if window is not None:
                 self._note_paired(peer, 0)
                 return DueSample(_taken(waiting, position), self._tick - window.tick)
-        patience_s = PATIENCE * max(tick_s, waiting[0].message.interval_s)
+        patience_s = PATIENCE_PERIODS * max(tick_s, waiting[0].message.interval_s)
         if now_s - waiting[0].arrived_s < patience_s and self._may_come(waiting[-1], now_s):
             return None
         taken = {self._tick - window.tick for window in self._windows}
@@ -153,7 +156,7 @@ class WindowPairing:
             self._unpaired[peer] = max(0, min(2 * UNPAIRED_SAMPLES, self._unpaired[peer] + more) - 2)
 
     def _window_of(self, sample: Sample, tick_s: float) -> _Window | None:
-        """Return the window that the sample belongs to, of those that are there."""
+        """Return the known window of a sample; None: there is none yet."""
         end_s, span_s = sample.window_end_s, sample.message.interval_s
         for window in reversed(self._windows):
             instant_s = end_s - min(span_s, window.span_s) / 2
@@ -164,7 +167,7 @@ class WindowPairing:
         return None
 
     def _may_come(self, sample: Sample, now_s: float) -> bool:
-        """Tell whether the report of the sample's window is still to come, and not overdue."""
+        """Return whether the report of the sample's window is still to come and not overdue."""
         if not self._windows:
             return False
         last = self._windows[-1]
@@ -172,13 +175,13 @@ class WindowPairing:
         return instant_s > last.end_s and now_s <= self._overdue_s
 
     def _forget(self, peers: Collection[str]) -> None:
-        for known in (self._waiting, self._unpaired):
-            for peer in known.keys() - peers:
-                del known[peer]
+        for by_peer in (self._waiting, self._unpaired):
+            for peer in by_peer.keys() - peers:
+                del by_peer[peer]
 
 
 def _taken(waiting: deque[Sample], position: int) -> Sample:
-    """Take a sample out, and those before it, which it makes superfluous."""
+    """Take out a sample and the earlier ones, which it supersedes."""
     for _ in range(position):
         waiting.popleft()
     return waiting.popleft()

@@ -11,7 +11,7 @@ import pytest
 from pymemcache.client.base import Client
 from steelyard_controller.messages import chunked_tables
 from steelyard_controller.messages.keyring import Keyring
-from steelyard_controller.messages.published_tables import TABLE_TTL_S, TRIES, PublishedTables
+from steelyard_controller.messages.published_tables import MOST_WRITES, TABLE_TTL_S, PublishedTables
 from steelyard_protocol import signature, table_chunks, weight_table, wire
 from steelyard_protocol.memcached_client import Unavailable
 from steelyard_protocol.memcached_pool import Forbidden, MemcachedPool
@@ -110,7 +110,7 @@ def test_a_table_that_is_not_published_has_no_head(meddle: Meddle) -> None:
     assert pipeline.held(wire.head_key("web")) is None
 
 
-@pytest.mark.parametrize("times", range(TRIES))
+@pytest.mark.parametrize("times", range(MOST_WRITES))
 def test_a_false_table_that_comes_after_the_look_is_replaced_in_the_same_tick(
     meddle: Meddle, times: int
 ) -> None:
@@ -157,7 +157,7 @@ def test_who_writes_without_a_pause_is_said_and_not_waited_for(meddle: Meddle, m
     published, pipeline = meddle(lambda n: b"garbage %d" % n, times=1000)
     with pytest.raises(Unavailable, match=f"somebody else writes the table again.*{memcached.address}"):
         asyncio.run(publish(published, table(term=5, generation=7)))
-    assert pipeline.writes == TRIES
+    assert pipeline.writes == MOST_WRITES
 
 
 def test_the_table_of_a_leader_of_a_higher_term_is_left_there(meddle: Meddle) -> None:
@@ -192,8 +192,8 @@ def test_false_tables_are_counted_one_by_one_and_logged_once(
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(ticks())
-    assert [upstream for upstream, _ in refused] == ["web"] * 5 * TRIES
-    assert len([line for line in caplog.messages if "its order is not taken up" in line]) == 1
+    assert [upstream for upstream, _ in refused] == ["web"] * 5 * MOST_WRITES
+    assert len([line for line in caplog.messages if "its order is not used" in line]) == 1
     pipeline.close()
 
 

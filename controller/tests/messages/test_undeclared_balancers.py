@@ -1,4 +1,4 @@
-"""Load balancers that nobody declared: who is read, who is not, and until when."""
+"""Undeclared load balancers: whose reports are read, and until when."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ from steelyard_controller.api import metrics
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.messages.keyring import Keyring
-from steelyard_controller.messages.undeclared_balancers import FORGOTTEN_AFTER_S, MOST
+from steelyard_controller.messages.undeclared_balancers import FORGOTTEN_AFTER_S, MOST_READ
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import Outcome
 from steelyard_controller.tick.overview import overview
@@ -58,9 +58,7 @@ def test_one_that_announces_itself_is_read_counted_and_named() -> None:
     world.tick("edge-1")
     assert world.tick("edge-1").snapshot.completed.tolist() == [100]
     world.tick("edge-1", "edge-2")
-    assert world.cycle.balancer_changes == [
-        "load balancer edge-2, which nobody declared, reports and is read"
-    ]
+    assert world.cycle.balancer_changes == ["undeclared load balancer edge-2 reports and is read"]
     outcome = world.tick("edge-1", "edge-2")
     assert outcome.snapshot.completed.tolist() == [200]
     assert outcome.table.reporters == ("edge-1", "edge-2")
@@ -97,9 +95,7 @@ def test_one_that_left_is_forgotten_after_a_minute_and_the_table_says_so() -> No
     outcome = world.tick("edge-1")
     assert outcome.table.reporters == ("edge-1",)
     assert "edge-2" not in outcome.inbox.reports
-    assert world.cycle.balancer_changes == [
-        "load balancer edge-2, which nobody declared, is not read any more"
-    ]
+    assert world.cycle.balancer_changes == ["undeclared load balancer edge-2 is no longer read"]
     assert wire.traffic_key("web", "edge-2") not in world.cycle.keys()  # noqa: SIM118
 
 
@@ -147,10 +143,10 @@ def test_an_announcement_without_a_report_changes_nothing() -> None:
 
 
 def test_there_are_so_many_and_no_more() -> None:
-    world, names = World(), [f"edge-{n}" for n in range(1000, 1000 + MOST + 2)]
+    world, names = World(), [f"edge-{n}" for n in range(1000, 1000 + MOST_READ + 2)]
     outcome = world.tick("edge-1", *names)
-    assert len(outcome.undeclared) == MOST
-    assert "2 load balancers report that nobody declared" in str(world.cycle.faults["load balancers"])
+    assert len(outcome.undeclared) == MOST_READ
+    assert "2 undeclared load balancers report beyond" in str(world.cycle.faults["load balancers"])
     world.tick("edge-1", *names)
     assert world.cycle.faults["load balancers"] is not None
     world.cycle.announce(())

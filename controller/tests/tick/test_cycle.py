@@ -71,7 +71,7 @@ def test_a_memory_of_the_laws_first_edition_is_forgotten_and_named() -> None:
     saved = one.saved(term=3)
     old = {law: {**memory, "version": 1} for law, memory in saved.memories.items() if law == "steelyard"}
     assert other.resume(replace(saved, memories={**saved.memories, **old}))
-    assert other.forgotten == ("steelyard",)
+    assert other.forgotten_laws == ("steelyard",)
     assert other.generation == one.generation
 
 
@@ -190,7 +190,7 @@ def test_a_successor_goes_on_with_the_indicators_that_are_declared_by_then() -> 
     before = shares(pooled(one, range(1, 20)).table)
     other = Cycle("web", declared(cpu=None, workers=None, mem=None), tick_s=1.0)
     assert other.resume(one.saved(term=3))
-    assert other.forgotten == ()
+    assert other.forgotten_laws == ()
     after = shares(pooled(other, range(100, 101)).table)
     assert abs(after[0] - before[0]) <= 0.02 * before[0]
 

@@ -188,7 +188,7 @@ def test_where_all_have_the_same_fault_what_else_is_wrong_decides() -> None:
 
 def test_an_upstream_is_found_by_a_servers_address_and_the_server_is_named() -> None:
     (found,), matching = upstreams(fleet(), View(search="10.9.9.9"), Standings())
-    assert (found.cycle.name, found.found, matching) == ("broken", ("s1",), 1)
+    assert (found.cycle.name, found.matches, matching) == ("broken", ("s1",), 1)
     assert named(fleet(), search="well-1") == ["well-10"]
 
 

@@ -54,7 +54,7 @@ def ticks(
 ) -> Faults:
     """Save the outcomes of five upstreams at each of `count` ticks; `faulty` are faults of before."""
     monkeypatch.setattr(state_saver, "SAVE_S", 0.001)
-    monkeypatch.setattr(state_saver, "AT_ONCE", at_once)
+    monkeypatch.setattr(state_saver, "PARALLEL_SAVES", at_once)
     faults = Faults()
     for part, fault in faulty.items():
         faults.note(part, fault)
