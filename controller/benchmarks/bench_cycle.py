@@ -55,7 +55,7 @@ def main() -> int:
     )
     parser.add_argument("--nginx", action="store_true", help="measure an idle nginx beside it")
     options = parser.parse_args()
-    gc.set_threshold(*garbage.AFTER)
+    gc.set_threshold(*garbage.THRESHOLDS)
     print(
         f"{'upstreams':>9} {'servers':>8} {'balancers':>9} {'CPU ms a tick':>14} {'us a server':>12}"
         f" {'elapsed ms':>11}"

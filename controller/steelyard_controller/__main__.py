@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AccessError as error:
         print(f"steelyard-controller: kubernetes: {error}", file=sys.stderr)
         return 2
-    gc.set_threshold(*garbage.AFTER)
+    gc.set_threshold(*garbage.THRESHOLDS)
     try:
         return asyncio.run(_serve(settings, known, cluster, spans.provider if spans else None, make_xds))
     except KeyboardInterrupt:
@@ -242,7 +242,7 @@ def _running(
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         running = [
             asyncio.create_task(run(), name="service"),
-            asyncio.create_task(garbage.collect_now_and_then(), name="garbage"),
+            asyncio.create_task(garbage.collect_periodically(), name="garbage"),
         ]
         if tokens is not None:
             running.append(asyncio.create_task(tokens.watch(), name="tokens"))

@@ -1,7 +1,7 @@
-"""Read the secrets that the settings name: the shared key, the tokens, the store's password. I/O only.
+"""Reads the configured secrets: the shared key, the tokens, the store's passwords. I/O only.
 
 Each comes from a file or from the environment; settings refuse both at once. Without an admin token and a
-tokens file the controller has one that it made itself.
+tokens file, the controller uses a token that it generated.
 """
 
 import os
@@ -24,7 +24,7 @@ from steelyard_controller.settings import Settings
 class Credentials:
     """The API's tokens, the key shared with agents and load balancers, and the store's passwords.
 
-    `generated_file` has the admin token where none is configured; without, `not_generated` says why not.
+    `generated_file` has the admin token if none is configured; without it, `not_generated` has the reason.
     """
 
     access: Access
@@ -48,12 +48,12 @@ def read(settings: Settings) -> Credentials:
         except BadToken as error:
             not_generated = f"{file}: {error}"
         except (OSError, SecretFileError) as error:
-            # Without it nobody can change anything, and ticks go on.
+            # Without the token no client can change anything, but ticks go on.
             not_generated = str(error)
     key = secret_file.key(settings.key_file, settings.key)
     if key is None and settings.derived_keys != "off":
         raise SettingsError(
-            "derived_keys: there is no shared key to derive them from: set --key-file, or leave it out"
+            "derived_keys: there is no shared key to derive them from: set --key-file, or remove derived_keys"
         )
     return Credentials(
         keys=Keyring(shared=key, derived=settings.derived_keys),
@@ -75,7 +75,7 @@ def read(settings: Settings) -> Credentials:
 
 
 def warnings(settings: Settings) -> Iterator[str]:
-    """Yield what is wrong with who may read the files."""
+    """Yield the faults of the files' permissions."""
     return secret_file.warnings(
         [
             (settings.key_file, "key"),
@@ -103,13 +103,13 @@ def _password(name: str, file: Path | None, secret: str | None) -> str | None:
     if file is not None:
         return secret_file.read(file, "password", _password_of)
     if secret == "":
-        raise SettingsError(f"{name}: it is empty; leave it out where none is wanted")
+        raise SettingsError(f"{name}: it is empty; remove it if there is no password")
     return secret
 
 
 def _password_of(text: bytes) -> str:
     password = text.decode("utf-8").removesuffix("\n").removesuffix("\r")
     if not password:
-        # An empty file is not "no password": Redis would ask for one, and nobody would see why.
+        # An empty file is not "no password": Redis would require one, and the reason would be hidden.
         raise ValueError("it is empty")
     return password

@@ -1,8 +1,8 @@
-"""The controller's events and their subscribers: every change in its order, of overviews the newest alone.
+"""The controller's events and their subscribers: every change in order, but only the newest overview.
 
-What changed must be heard of: the last `MOST_KEPT` changes of declarations and roles are kept and numbered,
-so that a subscriber that is behind, or was away, goes on from its last one, or is told how many it missed.
-An overview takes the place of the one before it: a slow subscriber costs a name for each upstream.
+No change may be missed. The last `MOST_KEPT` changes of declarations and roles are kept and numbered, so a
+subscriber that is slow or was away goes on from its last one. If that is too old, it gets the number of
+missed ones. A new overview replaces the previous one, so a slow subscriber costs one name for each upstream.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-# Some 300 bytes each. Hundreds of upstreams declared at once by a script are as many changes.
+# Some 300 bytes each. A script that declares hundreds of upstreams makes as many changes.
 MOST_KEPT = 2000
 
 ID = re.compile(r"([0-9a-f]{8})-(\d{1,15})")
@@ -32,40 +32,40 @@ class Event:
 
 
 class Listeners:
-    """The subscribers; all in one event loop. `boot` is this process's: another's numbers are not its own."""
+    """The subscribers, all in one event loop; `boot` distinguishes this process's numbers from others'."""
 
     def __init__(self, boot: str | None = None, most_kept: int = MOST_KEPT) -> None:
         self._boot = boot or secrets.token_hex(4)
         self._kept: deque[Event] = deque(maxlen=most_kept)
         self._last = 0
         self.missed = 0
-        """Changes that subscribers were told they missed."""
+        """Changes reported to subscribers as missed."""
         self._overviews: dict[tuple[str, Hashable], bytes] = {}
         self._subscribers: list[Subscriber] = []
         self._wanted: Counter[str | None] = Counter()
 
     @property
     def readers(self) -> int:
-        """Return how many subscribers there are."""
+        """Return the number of subscribers."""
         return len(self._subscribers)
 
     def any_for(self, upstream: str) -> bool:
-        """Tell whether an upstream has a subscriber."""
+        """Return whether an upstream has a subscriber."""
         return upstream in self._wanted or None in self._wanted
 
     def views_of(self, upstream: str) -> set[Hashable]:
-        """Return the views of an upstream that its subscribers have; None is all of it."""
+        """Return the views of an upstream's subscribers; None is the whole overview."""
         return {each.view for each in self._subscribers if each.wants(upstream)}
 
     def publish(self, kind: Literal["change", "role"], upstream: str | None, data: bytes) -> None:
-        """Tell the subscribers of the upstream, all with None, and those that come back later."""
+        """Send a change to the subscribers of the upstream (None: all), and to those that come back later."""
         self._last += 1
         self._kept.append(Event(kind, upstream, data, self.id_of(self._last)))
         for each in self._subscribers:
             each.wake()
 
     def show(self, upstream: str, overview: bytes, view: Hashable = None) -> None:
-        """Tell those with this view of an upstream of its newest overview, JSON, in place of older ones."""
+        """Send the newest overview of an upstream, JSON, to the subscribers with this view."""
         for each in self._subscribers:
             if each.wants(upstream) and each.view == view:
                 self._overviews[upstream, view] = overview
@@ -78,8 +78,8 @@ class Listeners:
     ) -> "Iterator[Subscriber]":
         """Yield a subscriber of one upstream, or with None of all, until the end of the block.
 
-        `view` is the part of an overview that it is told of; None: all. `after` is the id of the last event
-        it had from this controller or another one; None: it is new.
+        view    the part of the overviews that it gets; None: all
+        after   the id of its last event, from this controller or another one; None: it is new
         """
         heard = self._last if after is None else self._number(after)
         subscriber = Subscriber(self, upstream, view, heard)
@@ -97,13 +97,13 @@ class Listeners:
                     del self._overviews[name, of]
 
     def overview(self, upstream: str, view: Hashable = None) -> bytes | None:
-        """Return the newest overview of an upstream; None where there is none."""
+        """Return the newest overview of an upstream; None: there is none."""
         return self._overviews.get((upstream, view))
 
     def next_after(self, number: int | None, wanted: str | None) -> tuple[int, Event | None]:
         """Return the next change of an upstream after a number, or None, and the number to go on from.
 
-        A number of nobody's, None, or one whose successors are not kept any more has a gap next.
+        After an unknown number (None), or one whose successors are no longer kept, the next event is a gap.
         """
         first = self._last - len(self._kept) + 1
         if number is None or not first - 1 <= number <= self._last:
@@ -128,7 +128,7 @@ class Listeners:
 
 
 class Subscriber:
-    """What one client has heard: changes up to a number, and the upstreams whose overviews are due."""
+    """One client's position: the number of its last change, and the upstreams with a due overview."""
 
     def __init__(self, listeners: Listeners, upstream: str | None, view: Hashable, heard: int | None) -> None:
         self.upstream, self.view = upstream, view
@@ -139,19 +139,19 @@ class Subscriber:
 
     @property
     def id(self) -> str | None:
-        """Return the id of the last change that it has heard of; None where that is another process's."""
+        """Return the id of its last change; None if that is another process's."""
         return None if self._heard is None else self._listeners.id_of(self._heard)
 
     def wants(self, upstream: str) -> bool:
-        """Tell whether it is told of an upstream."""
+        """Return whether it gets the events of an upstream."""
         return self.upstream in (None, upstream)
 
     def wake(self) -> None:
-        """Have `next` look again."""
+        """Make `next` check for events."""
         self._woken.set()
 
     async def next(self) -> Event:
-        """Return the next event, once there is one: changes first, then the overview that is due longest."""
+        """Return the next event when there is one: changes first, then the overview that is due longest."""
         while True:
             self._heard, event = self._listeners.next_after(self._heard, self.upstream)
             if event is not None:

@@ -1,4 +1,4 @@
-"""The current faults, by part: each is logged when it begins and when it ends, and shown in between."""
+"""The current faults, by part: each is logged at its beginning and end, and shown in between."""
 
 import logging
 
@@ -6,7 +6,7 @@ log = logging.getLogger("steelyard.controller")
 
 
 class Faults:
-    """The faults of the controller, or of one upstream (`of`); `now` has them by the part that has them."""
+    """The faults of the controller, or of one upstream (`of`); `now` has them by part."""
 
     def __init__(self, of: str | None = None) -> None:
         self._of = {} if of is None else {"upstream": of}
@@ -18,9 +18,9 @@ class Faults:
         return tuple(f"{part}: {fault}" for part, fault in self.now.items())
 
     def note(self, part: str, fault: str | None) -> None:
-        """Set a part's fault, or with None that it works."""
+        """Set a part's fault; None: the part works."""
         if fault is None and part not in self.now:
-            return  # mostly: of thousands of upstreams at every tick
+            return  # The usual case, for thousands of upstreams at every tick.
         about = {**self._of, "part": part}
         if fault is None:
             del self.now[part]

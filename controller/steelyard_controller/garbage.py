@@ -1,27 +1,27 @@
-"""When garbage is collected: now and then, and not while a tick makes its objects.
+"""Garbage collection at long intervals, and not while a tick makes its objects.
 
-A connection that has closed is asyncio's transport in a cycle with itself: seven objects and a kilobyte. To
-wait until there are `AFTER` new objects would be to wait for hours where there are few servers.
+A closed connection leaves asyncio's transport in a reference cycle: seven objects and a kilobyte. With few
+servers, it would take hours until there are as many new objects as `THRESHOLDS` has.
 """
 
 import asyncio
 import gc
 import time
 
-# A tick makes ten objects a server, most of which last until the next one. To look through them while it
-# makes them takes 7 % of a tick of 10,000 servers at 50,000 objects, and finds nothing. What a flood of
-# connections leaves until then is some 70 MB.
-AFTER = (500_000, 20, 20)
+# The new objects before Python collects by itself, for gc.set_threshold. A tick makes ten objects a server,
+# and most of them last until the next tick. With 50,000 new objects, collecting during a tick takes 7 % of a
+# tick of 10,000 servers, and frees nothing. The remains of a flood of connections are some 70 MB until then.
+THRESHOLDS = (500_000, 20, 20)
 
 EVERY_S = 10.0
 
-# Of the time: of one upstream of ten servers a collection takes 0.1 ms, of 2,000 of them 0.1 s.
+# The largest share of the time. A collection takes 0.1 ms for one upstream of ten servers, 0.1 s for 2,000.
 MOST_SHARE = 0.001
 
 
-async def collect_now_and_then() -> None:
-    """Collect garbage each `EVERY_S`, or so seldom that it takes no more than `MOST_SHARE`."""
-    gc.freeze()  # what is imported need not be looked through each time
+async def collect_periodically() -> None:
+    """Collect garbage every `EVERY_S`, or less often so that it takes at most `MOST_SHARE` of the time."""
+    gc.freeze()  # Imported modules need no inspection.
     took_s = 0.0
     while True:
         await asyncio.sleep(max(EVERY_S, took_s / MOST_SHARE))

@@ -1,8 +1,8 @@
-"""The admin token that controllers make for themselves where none is configured. I/O only.
+"""The admin token that controllers generate if none is configured. I/O only.
 
-It lies in a file of the user that runs them, readable by that user alone, and is made once: every
-controller of that user on a machine takes the same one, and the command `steelyard` finds it there. A
-proxy in front of a controller does not know it, so what comes through one is nobody's word but its own.
+It is in a file of the user that runs them, readable by that user only. It is made once: all controllers of
+that user on a machine use the same token, and the command `steelyard` finds it there. A proxy in front of a
+controller does not know it, so the proxy's requests have no more rights than its own token.
 """
 
 import os
@@ -13,12 +13,12 @@ from pathlib import Path
 
 from steelyard_protocol import secret_file
 
-# 256 bits, as `openssl rand -hex 32` makes them.
+# 256 bits, as from `openssl rand -hex 32`.
 TOKEN_BYTES = 32
 
 
 def path(environment: Mapping[str, str]) -> Path:
-    """Return where the file lies, as the XDG Base Directory Specification has it; raise OSError."""
+    """Return the file's path, by the XDG Base Directory Specification; raise OSError."""
     state = environment.get("XDG_STATE_HOME", "")
     if not state.startswith("/"):
         try:
@@ -29,7 +29,7 @@ def path(environment: Mapping[str, str]) -> Path:
 
 
 def read_or_make(file: Path) -> str:
-    """Return the token in the file, made where there is none; raise OSError, `SecretFileError`."""
+    """Return the token in the file; make the file if it is missing. Raise OSError, `SecretFileError`."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not file.exists():
         _make(file)
@@ -42,7 +42,7 @@ def read(file: Path) -> str:
 
 
 def _make(file: Path) -> None:
-    # mkstemp's mode is 0600. A link is made whole or not at all, and never over another controller's.
+    # mkstemp's mode is 0600. A link is made whole or not at all, and never replaces another controller's.
     handle, name = tempfile.mkstemp(prefix=".admin_token-", dir=file.parent)
     try:
         with os.fdopen(handle, "w", encoding="ascii") as out:

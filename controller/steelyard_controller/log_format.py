@@ -1,7 +1,7 @@
 """The log's format: text lines for a person, or JSON lines with the event's fields.
 
-A caller logs a sentence, and passes in `extra` the fields to filter by: `event`
-(a word), `upstream`, `term` and the like.
+A caller logs a sentence. The fields to filter by are in `extra`: `event` (a
+word), `upstream`, `term` and others.
 """
 
 import json
@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Literal
 
-# The attributes of every record; all others were passed in `extra`.
+# The attributes of every record; all others are from `extra`.
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 
 
@@ -18,11 +18,11 @@ class TextLine(logging.Formatter):
     """`2026-11-21T22:21:34.632Z INFO event=leading term=3 leading in term 3: web`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line; a traceback, where there is one, follows it."""
+        """Return the line, followed by the traceback if there is one."""
         fields = "".join(f"{name}={_shown(value)} " for name, value in _fields(record).items())
-        # What came from the network may hold line breaks, which would make two lines of one.
-        said = record.getMessage().replace("\r", "\\r").replace("\n", "\\n")
-        line = f"{_at(record)} {record.levelname} {fields}{said}"
+        # Text from the network may contain line breaks, which would split the line.
+        message = record.getMessage().replace("\r", "\\r").replace("\n", "\\n")
+        line = f"{_at(record)} {record.levelname} {fields}{message}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 

@@ -1,8 +1,8 @@
-"""Makes the overviews that `tick` events show, beside the ticks and within a share of one CPU.
+"""Makes the overviews for `tick` events, beside the ticks and within a share of one CPU.
 
-I/O: a thread, and pauses. A tick only notes its upstream; what was noted again before its turn has one
-overview, of its newest outcome, for each view that somebody has of it. The longest noted come first, so each
-upstream and view has its turn.
+I/O: a thread, and pauses. A tick only notes its upstream. An upstream that is noted again before its turn
+gets one overview, of its newest outcome, for each requested view. The upstreams and views that were noted
+first come first, so each has its turn.
 """
 
 import asyncio
@@ -17,16 +17,17 @@ log = logging.getLogger("steelyard.controller")
 
 Noted = tuple[str, Hashable]
 
-# Of one CPU. An overview takes 0.7 ms of ten servers, 20 ms of a thousand: three hundred small upstreams have
-# one at each tick of a second, two thousand one in seven seconds, ten thousand servers one a second.
-SHARE = 0.2
+# The share of one CPU. An overview takes 0.7 ms for ten servers, 20 ms for a thousand. So three hundred small
+# upstreams have one each second, two thousand have one in seven seconds, ten thousand servers one a second.
+CPU_SHARE = 0.2
 
-# A hop to the thread costs a tenth of a millisecond; in this time it makes some thirty small ones.
+# The time in the thread before others have the CPU: some thirty small overviews. A hop to the thread and back
+# costs a tenth of a millisecond.
 TURN_S = 0.02
 
 
 class OverviewEvents:
-    """The upstreams and views that have been noted, until their overviews are made by `made`, as JSON."""
+    """The noted upstreams and views, until `made` has made their overviews, as JSON."""
 
     def __init__(
         self,
@@ -46,14 +47,14 @@ class OverviewEvents:
         self._any = asyncio.Event()
 
     def note(self, upstream: str) -> None:
-        """Have overviews of an upstream made, where somebody listens."""
+        """Note an upstream for new overviews if it has subscribers."""
         if self._listeners.any_for(upstream):
             for view in self._listeners.views_of(upstream):
                 self._noted.setdefault((upstream, view))
             self._any.set()
 
     async def run(self) -> None:
-        """Make what is noted, for ever."""
+        """Make the noted overviews, until cancelled."""
         while True:
             await self._any.wait()
             cycles, noted = self._cycles(), self._noted
@@ -68,15 +69,15 @@ class OverviewEvents:
                 continue
             made, used_s = await asyncio.to_thread(self._turn, due)
             left = dict.fromkeys((cycle.name, view) for cycle, view in due if (cycle.name, view) not in made)
-            # What was noted meanwhile may be newer than what was read: it has its turn, after those.
+            # Upstreams noted meanwhile may have a newer outcome than the one used: they have a turn later.
             self._noted = left | self._noted
             for (name, view), overview in made.items():
                 if overview is not None:
                     self._listeners.show(name, overview, view)
-            await self._pause(used_s / SHARE - used_s)
+            await self._pause(used_s / CPU_SHARE - used_s)
 
     def _turn(self, due: Sequence[tuple[Cycle, Hashable]]) -> tuple[dict[Noted, bytes | None], float]:
-        """Return the overviews that there was time for, at least one, and the CPU seconds that they took."""
+        """Return the overviews that fit into a turn, at least one, and their CPU seconds."""
         began_s, made = self._used(), dict[Noted, bytes | None]()
         for cycle, view in due:
             try:

@@ -39,17 +39,17 @@ from steelyard_controller.tick.tick_loop import TickLoop
 log = logging.getLogger("steelyard.controller")
 
 Role = Literal["leader", "standby", "waiting"]
-"""`waiting`: neither leads nor knows the leader, because the store is away or the lease has just ended."""
+"""`waiting`: it neither leads nor knows a leader: the store is unreachable, or the lease has just ended."""
 
 # The most moments in one answer about the history; a plot has fewer pixels.
 MOST_MOMENTS = 2000
 
-# Of one upstream there may be few audit entries among many: so many are read at a time, some 400 kB.
-AUDIT_PART = 1000
+# Audit entries read at a time, some 400 kB. Only a few of them may belong to the requested upstream.
+AUDIT_PAGE_ENTRIES = 1000
 
 _Change = Callable[[Declaration | None], Declaration | None]
 
-PUT_BACK = "put back as it was: the store did not answer a change, and may have had it meanwhile"
+PUT_BACK = "restored: the store did not answer a change, and may have stored it all the same"
 
 
 class NotLeading(Exception):
@@ -57,7 +57,7 @@ class NotLeading(Exception):
 
 
 class NotStored(Exception):
-    """The store did not take the change, so nothing has changed; the message says why."""
+    """The store did not take the change, so nothing has changed; the message has the reason."""
 
 
 class Conflict(Exception):
@@ -114,7 +114,7 @@ class Service:
 
     @property
     def views(self) -> Mapping[str, Cycle]:
-        """Return the upstreams by name: declaration, last outcome, overruns, CPU seconds of the last tick."""
+        """Return the upstreams by name: declaration, last outcome, overruns, CPU time of ticks."""
         return self._loop.cycles
 
     @property
@@ -126,7 +126,7 @@ class Service:
 
     @property
     def term(self) -> int | None:
-        """Return the term under which this controller leads."""
+        """Return the term in which this controller leads; None: it does not lead."""
         return None if self.leader_loop.led is None else self.leader_loop.led.term
 
     @property
@@ -136,12 +136,12 @@ class Service:
 
     @property
     def lease_left_s(self) -> float | None:
-        """Return for how long this controller leads without a renewal; None: it does not lead."""
+        """Return the seconds for which this controller leads without a renewal; None: it does not lead."""
         return self._election.left_s
 
     @property
     def volatile(self) -> bool:
-        """Tell whether nothing outlives this process."""
+        """Return whether all state is lost at the end of this process."""
         return self._store.volatile
 
     @property
@@ -150,7 +150,7 @@ class Service:
         return self.faults.lines()
 
     def document(self) -> dict[str, object]:
-        """Return what `GET /v1/service` answers."""
+        """Return the answer to `GET /v1/service`."""
         leader = self.leader
         return {
             "id": self.id,
@@ -175,11 +175,13 @@ class Service:
     ) -> Declaration | None:
         """Change the declaration of an upstream, and return it as stored; None: the upstream is deleted.
 
-        `edit` gets the declared upstream, None where there is none, and returns the changed one, None to
-        delete it. When this raises nothing has changed: whatever `edit` raises, `Conflict` where the
-        declaration is not of `revision`, `NotLeading`, `NotStored`, ValueError for what cannot be published.
-        `by` is who it is kept of, in the log and in the audit log. A `dry_run` returns and raises the same,
-        and changes nothing.
+        edit       gets the declared upstream, or None; returns the changed one, or None to delete it
+        revision   the revision that the change expects
+        by         the author, for the log and the audit log
+        dry_run    return and raise the same, but change nothing
+
+        If this raises, nothing has changed. It raises the errors of `edit`, `Conflict` for another revision,
+        `NotLeading`, `NotStored`, and ValueError for an upstream that cannot be published.
         """
 
         def changed(before: Declaration | None) -> Declaration | None:
@@ -203,7 +205,7 @@ class Service:
     async def declare_pods(self, name: str, service: str, pods: Sequence[Pod]) -> str | None:
         """Declare the pods of a Service (namespace/name) as servers of an upstream, new or known.
 
-        Return why nothing has changed, None where it has, or where another controller is to do it.
+        Return why nothing changed. None: it changed, or another controller leads and will do it.
         """
 
         def changed(before: Declaration | None) -> Declaration | None:
@@ -219,7 +221,7 @@ class Service:
         return None
 
     def declaring_service(self, name: str) -> str | None:
-        """Return the Service (namespace/name) that declares the pods of an upstream now; None: none does."""
+        """Return the Service (namespace/name) that declares an upstream's pods now; None: there is none."""
         view = self.views.get(name)
         if self.discovery is None or view is None:
             return None
@@ -229,18 +231,18 @@ class Service:
     def _refuse_deletion(self, name: str) -> None:
         if name in self._file:
             raise ValueError(
-                f"{name} stands in the configuration file, which would bring it back at the next start: "
-                "take it out there, start again, and delete it then"
+                f"{name} is in the configuration file, which would declare it again at the next start: "
+                "remove it there, restart the controller, and delete it then"
             )
         service = self.declaring_service(name)
         if service is not None:
             raise ValueError(
-                f"the Kubernetes Service {service} declares {name}, and would bring it back: take its "
-                "annotation steelyard/upstream away, and delete the upstream then"
+                f"the Kubernetes Service {service} declares {name}, and would declare it again: remove its "
+                "annotation steelyard/upstream, and delete the upstream then"
             )
 
     async def _change(self, name: str, changed: _Change, by: Author, dry_run: bool) -> Declaration | None:
-        # To be shielded: a client that leaves must not leave the store and this process's memory at odds.
+        # It must be shielded: a client that leaves must not make the store and this memory disagree.
         async with self.leader_loop.changing:
             lease = self.leader_loop.led
             if lease is None:
@@ -270,40 +272,40 @@ class Service:
     async def history(
         self, name: str, *, seconds: float, step_s: float, peers: Sequence[str] | None = None
     ) -> list[bytes]:
-        """Return history moments as JSON, oldest first; raise `Unavailable` while the store is away.
+        """Return history moments as JSON, oldest first; raise `Unavailable` if the store is unreachable.
 
-        With `peers` they have the columns of these, and a summary of all.
+        With `peers`, each moment has the columns of these peers, and a summary of all.
         """
         moments = await self._store.history(name, seconds=seconds, most=MOST_MOMENTS)
-        # Up to 8 MB of JSON are looked at: that takes a tenth of a second, in which nobody else waits.
+        # Up to 8 MB of JSON take a tenth of a second, so they must not block the event loop.
         return await asyncio.to_thread(history_moment.thinned, moments, step_s=step_s, peers=peers)
 
     async def audit_log(
         self, *, before: int | None = None, most: int, upstream: str | None = None
     ) -> list[dict[str, Any]]:
         """Return the audit log, newest first, of one upstream or of all; raise `Unavailable`."""
-        found: list[dict[str, Any]] = []
-        while len(found) < most:
-            part = await self._store.audit(before=before, most=AUDIT_PART)
-            found += await asyncio.to_thread(audit.decoded, part, upstream)
-            if len(part) < AUDIT_PART:
+        entries: list[dict[str, Any]] = []
+        while len(entries) < most:
+            page = await self._store.audit(before=before, most=AUDIT_PAGE_ENTRIES)
+            entries += await asyncio.to_thread(audit.decoded, page, upstream)
+            if len(page) < AUDIT_PAGE_ENTRIES:
                 break
-            before = part[-1][0]
-        return found[:most]
+            before = page[-1][0]
+        return entries[:most]
 
     def after_tick(self, call: Callable[[], None]) -> None:
-        """Have `call` called after each tick of an upstream, when its outcome is another one."""
+        """Call `call` after each tick of an upstream, when its outcome has been replaced."""
         self._after_ticks.append(call)
 
     async def open(self) -> None:
-        """Check the store's schema; raise `NewerVersion`. A store that is away is noted as a fault."""
+        """Check the store's schema; raise `NewerVersion`. An unreachable store is noted as a fault."""
         try:
             await self._store.open()
         except Unavailable as error:
             self.faults.note("state", str(error))
 
     async def run(self) -> None:
-        """Lead or stand by until cancelled; then release the lease. Raises what nobody foresaw."""
+        """Lead or stand by until cancelled; then release the lease. Raises unexpected errors."""
         beside = [asyncio.create_task(self._overviews.run(), name="overviews")]
         if self.discovery is not None:
             beside.append(asyncio.create_task(self.discovery.run(self), name="discovery"))
@@ -327,9 +329,9 @@ class Service:
         try:
             await self._store.declare(lease, {name: after}, [entry])
         except Unavailable as error:
-            # The store may have taken it although no answer came: write what holds again when it is back.
+            # The store may have stored it without an answer: write the present declaration when it is back.
             self._unconfirmed.add(name)
-            raise NotStored(f"the state store is away: {error}") from None
+            raise NotStored(f"the state store is unreachable: {error}") from None
         except LeaseLost as error:
             raise NotStored(str(error)) from None
 
@@ -357,9 +359,9 @@ class Service:
     def subscribe(
         self, upstream: str | None = None, *, view: View | None = None, after: str | None = None
     ) -> Iterator[tuple[Event, Subscriber]]:
-        """Yield the role, and a subscriber to the events of one upstream or of all, after the id of one.
+        """Yield the role, and a subscriber to the events of one upstream or of all, from an event's id on.
 
-        Its overviews have what the view shows; None: all.
+        Its overviews have the part in the view; None: all.
         """
         with self.listeners.subscribe(upstream, view=view, after=after) as subscriber:
             for name in sorted(self.views) if upstream is None else [upstream]:

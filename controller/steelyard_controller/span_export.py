@@ -1,7 +1,7 @@
-"""Sends spans to an OTLP collector, by OpenTelemetry's SDK and as its variables say (I/O, in its thread).
+"""Sends spans to an OTLP collector, by OpenTelemetry's SDK and its variables (I/O, in the SDK's thread).
 
-Whoever ends a span puts it into the SDK's queue and goes on; what does not fit, or is not taken, is dropped.
-Needs the extra `otel`.
+A finished span goes into the SDK's queue. Spans that do not fit there, or that the collector refuses, are
+dropped. Needs the extra `otel`.
 """
 
 import logging
@@ -15,44 +15,44 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 
 from steelyard_controller.faults import Faults
 
-# A collector that hangs is waited for no longer; the SDK would for half a minute.
+# The longest wait for a collector that hangs; the SDK would wait for half a minute.
 CLOSE_S = 2.0
 
 
 class SpanExport:
-    """Makes the tracers of one controller, whose spans it sends; raises ValueError for a variable's value."""
+    """Makes the tracers of one controller and sends their spans; raises ValueError for a bad variable."""
 
     def __init__(self, *, id: str, version: str) -> None:
-        # Of its own: without spans, nothing that a controller is for is degraded.
+        # These faults are separate, because a controller without spans is not degraded.
         faults = Faults()
         own = {"service.name": "steelyard-controller", "service.version": version, "service.instance.id": id}
         self.provider = TracerProvider(
-            # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES have the last word.
+            # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence.
             resource=Resource.create(own).merge(OTELResourceDetector().detect()),
             shutdown_on_exit=False,
         )
         self.provider.add_span_processor(BatchSpanProcessor(_Exporter(faults)))
-        # What it has said so far is about its variables.
+        # Until here, the SDK's messages are about its variables, and go to the log.
         sdk_log = logging.getLogger("opentelemetry")
         sdk_log.propagate = False
         sdk_log.addHandler(_Noting(faults))
 
     def close(self) -> None:
-        """Send what is left, for `CLOSE_S` at the most."""
+        """Send the remaining spans, within `CLOSE_S`."""
         ending = threading.Thread(target=self.provider.shutdown, daemon=True)
         ending.start()
         ending.join(CLOSE_S)
 
 
 class _Noting(logging.Handler):
-    """Notes what the SDK logs as a fault: it does so for each batch, and a fault is logged once."""
+    """Notes the SDK's log messages as faults: the SDK logs each batch, a fault is logged once."""
 
     def __init__(self, faults: Faults) -> None:
         super().__init__(logging.WARNING)
         self._faults = faults
 
     def emit(self, record: logging.LogRecord) -> None:
-        # A queue that is full is no matter of a batch that arrives; it is said once.
+        # A full queue is a fault of its own, which a delivered batch does not end.
         part = "spans" if record.name.startswith("opentelemetry.exporter") else record.name
         self._faults.note(part, f"{record.getMessage().rstrip('.')}; spans that are not taken are dropped")
 

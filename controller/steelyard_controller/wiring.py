@@ -43,8 +43,8 @@ async def controller(
 ) -> AsyncIterator[Service]:
     """Yield a service that is not running yet; close its connections at the end of the block.
 
-    `cluster` is the API server of the Kubernetes cluster whose Services declare upstreams; `tracer_provider`
-    takes the spans of ticks.
+    cluster           the API server of the Kubernetes cluster whose Services declare upstreams
+    tracer_provider   the receiver of the ticks' spans
     """
     faults = Faults()
     instruments = Instruments(__version__)
@@ -82,7 +82,7 @@ async def controller(
                 boot=secrets.token_hex(4),
                 url=settings.advertise_url or _own_url(settings),
                 lease_s=settings.lease_s,
-                # Runs on while this process is stopped or the machine sleeps, as the lease in Redis does.
+                # It counts on while this process is stopped or the machine sleeps, like the lease in Redis.
                 clock=lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
                 unix=time.time,
                 faults=faults,
@@ -104,11 +104,11 @@ async def controller(
 
 
 def span_export(settings: Settings, environment: Mapping[str, str]) -> "SpanExport | None":
-    """Return what sends spans, where OpenTelemetry's variables ask for that; raise `SettingsError`."""
+    """Return the sender of spans if OpenTelemetry's variables request it; raise `SettingsError`."""
     if not _asks_for_spans(environment):
         return None
     try:
-        # Its SDK takes 15 MB: only who wants spans pays.
+        # Its SDK takes 15 MB, so it is imported only when needed.
         from steelyard_controller.span_export import SpanExport
 
         return SpanExport(id=_name(settings), version=__version__)
@@ -122,20 +122,20 @@ def span_export(settings: Settings, environment: Mapping[str, str]) -> "SpanExpo
 
 
 def xds_server(settings: Settings, known: Credentials) -> "Callable[[Service], XdsServer] | None":
-    """Return what makes the server that Envoys ask, where its port is set; raise `SettingsError`."""
+    """Return the maker of the server for Envoys if its port is set; raise `SettingsError`."""
     if settings.xds_port is None:
         return None
     try:
-        # gRPC's own log has a line for each stranger who knocks.
+        # gRPC's own log has a line for each stray connection.
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-        # It takes 20 MB: only who has Envoys pays.
+        # It takes 20 MB, so it is imported only when needed.
         from steelyard_controller.xds.xds_server import XdsServer, tls
 
         files = settings.xds_cert_file, settings.xds_cert_key_file, settings.xds_client_ca_file
         credentials = tls(*filter(None, files)) if any(files) else None
     except ImportError as error:
         raise SettingsError(
-            f"--xds-port takes gRPC: pip install 'steelyard-controller[xds]': {error}"
+            f"--xds-port requires gRPC: pip install 'steelyard-controller[xds]': {error}"
         ) from None
     except OSError as error:
         raise SettingsError(f"xds: {error.filename} cannot be read: {error.strerror}") from None
@@ -146,7 +146,7 @@ def xds_server(settings: Settings, known: Credentials) -> "Callable[[Service], X
 
 def _asks_for_spans(environment: Mapping[str, str]) -> bool:
     def value(*names: str) -> tuple[str, str]:
-        """Return the first of these that is set, and its value."""
+        """Return the first set variable among these, and its value."""
         return next(((name, environment[name].strip()) for name in names if environment.get(name)), ("", ""))
 
     _, is_disabled = value("OTEL_SDK_DISABLED")
@@ -169,7 +169,7 @@ def _name(settings: Settings) -> str:
 
 
 def _own_url(settings: Settings) -> str:
-    """Return this API's URL for other controllers; where it listens everywhere, with the machine's name."""
+    """Return this API's URL for other controllers, with the machine's name if it listens everywhere."""
     everywhere = settings.api_host in {"", "0.0.0.0", "::"}  # noqa: S104
     host = socket.gethostname() if everywhere else settings.api_host
     return f"http://{peer_address.join(host, settings.api_port)}"

@@ -1,4 +1,4 @@
-"""Real controller processes for tests, each behind proxies of its own, under a steady load."""
+"""Real controller processes for tests, each behind its own proxies, under a steady load."""
 
 import json
 import os
@@ -66,7 +66,7 @@ class Controller:
         return self.process.wait()
 
     def get(self, path: str) -> Any:
-        """Return what its API answers, None where it does not."""
+        """Return its API's answer; None: there is none."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
                 return json.load(answer)
@@ -74,7 +74,7 @@ class Controller:
             return None
 
     def says(self, text: str) -> bool:
-        """Tell whether its log has the text."""
+        """Return whether its log has the text."""
         return text in self.log.read_text()
 
 
@@ -83,7 +83,7 @@ def _environment() -> dict[str, str]:
 
 
 class Cluster:
-    """Controllers on one Memcached and one Redis, and a steady load on three servers, of which a is busy."""
+    """Controllers on one Memcached and one Redis, and a steady load on three servers; a is busy."""
 
     def __init__(self, memcached: Daemon, redis: Daemon, folder: Path, stack: ExitStack) -> None:
         self.writes = Writes()
@@ -114,19 +114,19 @@ class Cluster:
         return controller
 
     def leads(self, *others: Controller) -> Controller:
-        """Return the one of the controllers that publishes now, and wait until one does."""
+        """Return the controller that publishes now, and wait until there is one."""
         names = {each.id: each for each in others}
         before = len(self.writes.all)
         wait_until(lambda: any(w.stored and w.writer in names for w in self.writes.all[before:]), "leading")
         return names[self.writes.stored[-1].writer]
 
     def ticks(self, count: int, of: Controller) -> None:
-        """Wait until a controller has published so many tables more."""
+        """Wait until a controller has published this many more tables."""
         before = len(self.writes.of(of.id))
         wait_until(lambda: len(self.writes.of(of.id)) >= before + count, f"{count} ticks of {of.id}")
 
     def table(self) -> WeightTable:
-        """Return what Memcached holds."""
+        """Return the contents of Memcached."""
         client = Client(("127.0.0.1", self._memcached.port))
         table = weight_table.decode(client.get(weights_key("web")))
         client.close()
@@ -157,7 +157,7 @@ class Cluster:
 
 @contextmanager
 def cluster(memcached: Daemon, redis: Daemon, folder: Path) -> Iterator[Cluster]:
-    """Yield a cluster without controllers; all that it started ends with the block."""
+    """Yield a cluster without controllers; all its processes end with the block."""
     with ExitStack() as stack:
         yield Cluster(memcached, redis, folder, stack)
 
@@ -176,7 +176,7 @@ def shares(write: Write) -> list[float]:
 
 
 def moved(writes: list[Write]) -> float:
-    """Return the furthest that a share is from what it was in the table before the first, relatively."""
+    """Return the largest relative change of a share since the table before the first."""
     before = shares(writes[0])
     return max(
         abs(share / old - 1) for write in writes for share, old in zip(shares(write), before, strict=True)
@@ -184,7 +184,7 @@ def moved(writes: list[Write]) -> float:
 
 
 def learnt(them: Cluster, leader: Controller) -> None:
-    """Wait until the weights have followed the load and stand."""
+    """Wait until the weights have followed the load and no longer change."""
 
     def stands() -> bool:
         recent = them.writes.stored[-15:]

@@ -1,4 +1,4 @@
-"""Messages for the tests, as agents and load balancers write them, and a tick that takes them up."""
+"""Messages for the tests, as agents and load balancers write them, and a tick that reads them."""
 
 import json
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ def report(
 ) -> bytes:
     """Return a traffic report of upstream `web`: completed, failed, in flight and latency in ms, by peer.
 
-    The latency is the mean. A fifth figure is the median, a sixth the load that the peer reports of itself.
+    The latency is the mean. A fifth figure is the median, a sixth the load reported by the peer itself.
     """
     names = ("completed", "failed", "in_flight", "latency_ms", "latency_p50_ms")
     rows = [(*row, None) if len(row) == 4 else row for row in peers.values()]
@@ -72,7 +72,7 @@ def advance(
     issued_at_ms: int,
     addresses: Mapping[str, str],
 ) -> tuple[Outcome, list[str]]:
-    """Do one tick of an upstream alone; return its outcome and log lines, or raise what ended it."""
+    """Do one tick of an upstream alone; return its outcome and log lines, or raise its error."""
     (ended,), _ = batch.advance(
         [cycle], values, now_s=now_s, term=term, issued_at_ms=issued_at_ms, addresses={cycle.name: addresses}
     )

@@ -1,4 +1,4 @@
-"""A collector of spans for tests: OTLP over HTTP, which answers, or takes what comes and never answers."""
+"""A collector of spans for tests: OTLP over HTTP, which answers, or accepts and never answers."""
 
 import threading
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from testing.waiting import wait_until
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A span that came, with ids in hex."""
+    """A received span, with ids in hex."""
 
     service: str
     name: str
@@ -24,7 +24,7 @@ class Span:
 
 
 class Collector:
-    """What came so far."""
+    """The received spans so far."""
 
     def __init__(self, port: int, hangs: bool) -> None:
         self.url = f"http://127.0.0.1:{port}"
@@ -46,7 +46,7 @@ class Collector:
                 self.spans.append(Span(of["service.name"], span.name, trace, own, parent, path))
 
     def one(self, service: str, name: str, *, trace: str | None = None) -> Span:
-        """Wait for a span of this service and name, and trace where it is said."""
+        """Wait for a span of this service and name, and of this trace if given."""
 
         def there() -> list[Span]:
             return [
@@ -61,7 +61,7 @@ class Collector:
 
 @contextmanager
 def collector(port: int, *, hangs: bool = False) -> Iterator[Collector]:
-    """Yield a collector that listens at a port."""
+    """Yield a collector on a port."""
     taken = Collector(port, hangs)
 
     class Handler(BaseHTTPRequestHandler):

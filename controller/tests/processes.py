@@ -17,13 +17,13 @@ from steelyard_controller import generated_token
 from testing.daemons import free_port
 from testing.waiting import PATIENCE_S
 
-# One for all that is asked again and again: a client of its own reads the system's certificates first, 30 ms
-# of CPU time that whoever is waited for needs itself. No connection is kept: none outlives its server.
+# One client for all requests: a new one reads the system's certificates first. These 30 ms of CPU time are
+# needed by the process under test. No connection is kept, so none outlives its server.
 LOCAL = httpx.Client(trust_env=False, timeout=PATIENCE_S, limits=httpx.Limits(max_keepalive_connections=0))
 
 
 def own_token() -> dict[str, str]:
-    """Return the header with the token that controllers without a configured one have made themselves."""
+    """Return the header with the token that controllers generate if none is configured."""
     token = generated_token.read_or_make(generated_token.path(os.environ))
     return {"Authorization": f"Bearer {token}"}
 
@@ -37,7 +37,7 @@ class Controller:
     log: Path
 
     def ready(self, role: str | None = None) -> bool:
-        """Tell whether it is ready, in a role."""
+        """Return whether it is ready, in a role."""
         with contextlib.suppress(httpx.HTTPError):
             answer = LOCAL.get(f"{self.url}/readyz")
             return answer.status_code == 200 and role in (None, answer.json()["role"])
@@ -52,7 +52,7 @@ class Controller:
             time.sleep(0.02)
 
     def wait_decided(self, path: str) -> None:
-        """Wait for the first tick of an upstream; on a busy machine that is late, and 503 until then."""
+        """Wait for the first tick of an upstream; a busy machine may take long, with 503 until then."""
         deadline = time.monotonic() + PATIENCE_S
         while (answer := LOCAL.get(f"{self.url}{path}")).status_code == 503:
             assert time.monotonic() < deadline, answer.text
@@ -60,9 +60,9 @@ class Controller:
         answer.raise_for_status()
 
     def stop(self) -> None:
-        """Tell it to stop, and wait until it has, in order."""
+        """Stop it, and wait until it has ended in order."""
         self.process.terminate()
-        # A server of uvicorn's ends by the signal that it was told to end by, after all else is done.
+        # After its own clean-up, uvicorn ends itself by the signal that stopped it.
         assert self.process.wait(PATIENCE_S) in (0, -signal.SIGTERM), self.log.read_text()
 
 
@@ -96,7 +96,7 @@ def controller(folder: Path, *flags: str, environment: dict[str, str] | None = N
 
 
 class Listener:
-    """A client of /v1/events in a thread: the events that it got, by kind, and whether its stream ended."""
+    """A client of /v1/events in a thread: its events by kind, and whether its stream ended."""
 
     def __init__(self, url: str, path: str = "/v1/events") -> None:
         self.events: list[tuple[str, str]] = []

@@ -1,4 +1,4 @@
-"""TCP proxies for tests: one that can be cut or made to hang, one that writes down what Memcached is told."""
+"""TCP proxies for tests: one that can be cut or made to hang, one that records writes to Memcached."""
 
 import re
 import socket
@@ -14,7 +14,7 @@ _STORING = re.compile(rb"(?:set|add|replace|cas) (\S+) \d+ -?\d+ (\d+)(?: \d+)?(
 
 
 class Proxy:
-    """Passes bytes on between whoever connects and `target`, a port of 127.0.0.1."""
+    """Passes bytes on between its clients and `target`, a port of 127.0.0.1."""
 
     def __init__(self, target: int) -> None:
         self._target = target
@@ -43,11 +43,11 @@ class Proxy:
         self._end_all()
 
     def hang(self) -> None:
-        """Take what is sent, and connections, and answer nothing."""
+        """Accept connections and bytes, and answer nothing."""
         self._flow.clear()
 
     def mend(self) -> None:
-        """Pass everything on again; what hung meanwhile comes late."""
+        """Pass everything on again; bytes held back until now come late."""
         self._is_cut = False
         self._flow.set()
 
@@ -55,7 +55,7 @@ class Proxy:
         """End it."""
         self.cut()
         self._flow.set()
-        self._listener.shutdown(socket.SHUT_RDWR)  # which ends the wait for the next one
+        self._listener.shutdown(socket.SHUT_RDWR)  # This ends the wait for the next one.
         self._listener.close()
 
     def _end_all(self) -> None:
@@ -84,7 +84,7 @@ class Proxy:
             client.close()
             return
         self._sockets += [client, server]
-        if self._is_cut:  # while it was being connected
+        if self._is_cut:  # It was cut while connecting.
             self._end_all()
             return
         exchange = self.exchange()
@@ -105,27 +105,27 @@ class Proxy:
                     each.shutdown(socket.SHUT_RDWR)
 
     def exchange(self) -> "Exchange":
-        """Return what looks at one connection."""
+        """Return the observer of one connection."""
         return Exchange(self)
 
 
 class Exchange:
-    """Looks at one connection."""
+    """Observes one connection."""
 
     def __init__(self, proxy: Proxy) -> None:
         self._proxy = proxy
 
     def request(self, data: bytes) -> None:
-        """See what a client sends."""
+        """Observe bytes from a client."""
         self._proxy.sent += data
 
     def answer(self, data: bytes) -> None:
-        """See what the server answers."""
+        """Observe bytes from the server."""
 
 
 @dataclass(frozen=True)
 class Write:
-    """A weight table that somebody asked Memcached to keep, and whether it did."""
+    """A write of a weight table to Memcached, and whether it took effect."""
 
     writer: str
     table: WeightTable
@@ -139,7 +139,7 @@ class Write:
 
 @dataclass
 class Writes:
-    """All the weight tables, in the order in which Memcached answered about them."""
+    """All the weight tables, in the order of Memcached's answers."""
 
     all: list[Write] = field(default_factory=list)
     turn: threading.Lock = field(default_factory=threading.Lock)
@@ -150,14 +150,14 @@ class Writes:
         return [write for write in list(self.all) if write.stored]
 
     def of(self, writer: str) -> list[Write]:
-        """Return what one writer asked for, with or without success."""
+        """Return one writer's requests, with or without success."""
         return [write for write in list(self.all) if write.writer == writer]
 
 
 class Recorder(Proxy):
     """A proxy in front of Memcached for one writer; all recorders of a test share `writes`.
 
-    Tables are passed on only when Memcached has answered about those before them, whoever wrote them; those
+    Tables are passed on only when Memcached has answered about the previous ones, from any writer. Tables
     of several upstreams come at once.
     """
 
@@ -166,7 +166,7 @@ class Recorder(Proxy):
         super().__init__(target)
 
     def exchange(self) -> Exchange:
-        """Return what looks at one connection."""
+        """Return the observer of one connection."""
         return _Recorded(self)
 
 
@@ -195,7 +195,7 @@ class _Recorded(Exchange):
                         self._recorder.key, self._asked[value_at : length - 2], weight_table.decode
                     )
                     assert isinstance(table, WeightTable), table
-                    # Passed on with this chunk: nobody else writes until it is answered.
+                    # Passed on with this chunk: no other writer has its turn until it is answered.
                     with self._lock:
                         if not self._tables:
                             self._recorder.writes.turn.acquire(timeout=5)
@@ -203,7 +203,7 @@ class _Recorded(Exchange):
             self._asked = self._asked[length:]
 
     def answer(self, data: bytes) -> None:
-        # A line for each table, in one piece: they are short, and nothing is asked beside them.
+        # A line for each table, in one piece: they are short, and there are no other requests beside them.
         for line in data.splitlines():
             with self._lock:
                 if not self._tables:

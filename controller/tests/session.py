@@ -31,7 +31,7 @@ async def no_names(_: Mapping[str, Cycle]) -> Mapping[str, Mapping[str, str]]:
 
 @dataclass
 class Session:
-    """The parts of a service, for a test that calls them one by one."""
+    """The parts of a service, for a test that calls them separately."""
 
     service: Service
     loop: TickLoop
@@ -39,17 +39,17 @@ class Session:
     store: Store
     takeover: Takeover
     asked: list[str]
-    """The Memcached server of each question so far."""
+    """The Memcached server of each request so far."""
 
     @property
     def outcome(self) -> Outcome:
-        """Return what the last tick of `web` came to."""
+        """Return the outcome of the last tick of `web`."""
         outcome = self.loop.cycles["web"].outcome
         assert outcome is not None
         return outcome
 
     async def lead(self) -> None:
-        """Take the lease and what is known."""
+        """Take the lease, the declarations and the saved states."""
         async with asyncio.timeout(PATIENCE_S):
             await self.election.step(self.takeover.highest_term)
             while self.election.lease is None:
@@ -84,14 +84,14 @@ async def session(
 ) -> AsyncIterator[Session]:
     """Yield a service that does nothing yet; release its lease and close its connections at the end.
 
-    Nothing prolongs the lease: steps that outlast `lease_s` fail as LeaseLost. Less than all the time that a
-    busy machine may take is for a test that waits for its end.
-    `servers` are the Memcached servers, where they are not `memcached` alone.
+    Nothing renews the lease: steps that outlast `lease_s` fail as LeaseLost. A lease shorter than a busy
+    machine may need is only for a test that waits for its end.
+    `servers` are the Memcached servers; None: `memcached` alone.
     """
     asked: list[str] = []
     pipeline = MemcachedPool(servers or memcached.address, took=lambda server, _: asked.append(server))
     if store is None:
-        # Only behind a URL of the test's own, a proxy's, does Redis hang.
+        # Redis hangs only behind a URL of the test's own, a proxy's.
         timeout_s = TIMEOUT_S if url else PATIENCE_S
         store = RedisStore(url or f"redis://{redis.address}/0", timeout_s=timeout_s)  # type: ignore[union-attr]
     faults = Faults()

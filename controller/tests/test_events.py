@@ -7,7 +7,7 @@ from steelyard_controller.events import Event, Listeners, Subscriber
 
 
 async def heard(subscriber: Subscriber) -> list[tuple[str, bytes]]:
-    """Return the kinds and documents of all that a subscriber has not heard yet."""
+    """Return the kinds and documents of all events that a subscriber has not had yet."""
     events: list[Event] = []
     while True:
         waiting = asyncio.ensure_future(subscriber.next())

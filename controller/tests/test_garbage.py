@@ -1,4 +1,4 @@
-"""What is left of connections that have closed, in a controller process under no load."""
+"""The remains of closed connections, in a controller process without load."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.integration
 
 CONNECTIONS = 5
 
-# A cycle is collected before so many new objects are there, however long that takes.
+# A cycle is collected before there are this many new objects, however long that takes.
 TELLS = """
 import sys, weakref
 from asyncio import selector_events
@@ -38,7 +38,7 @@ sys.exit(__main__.main())
 
 @pytest.fixture
 def gone(memcached: Daemon, tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """Run a controller; yield its URL, and a file that has a byte for each connection that is forgotten."""
+    """Run a controller; yield its URL, and a file that has a byte for each collected connection."""
     (tmp_path / "controller.yaml").write_text(CONFIG)
     port, file = free_port(), tmp_path / "gone"
     command = [
@@ -62,7 +62,7 @@ def test_connections_that_have_closed_are_forgotten_before_many_more_come(gone: 
 
 
 def answers(url: str) -> bool:
-    """Tell whether it answers, on a connection of its own."""
+    """Return whether it answers, on a connection of its own."""
     try:
         with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:  # noqa: S310
             return bool(answer.status == 200)

@@ -1,4 +1,4 @@
-"""The overviews of `tick` events: what is made, when, and how much of a CPU that takes."""
+"""The overviews of `tick` events: which are made, when, and their share of a CPU."""
 
 import asyncio
 from collections.abc import Callable, Hashable
@@ -7,14 +7,14 @@ import pytest
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.upstream import Upstream
 from steelyard_controller.events import Listeners
-from steelyard_controller.overview_events import SHARE, TURN_S, OverviewEvents
+from steelyard_controller.overview_events import CPU_SHARE, TURN_S, OverviewEvents
 from steelyard_controller.tick.cycle import Cycle
 
 NAMES = ("a", "b", "c")
 
 
 class Made:
-    """Overviews that cost what the test says, of cycles whose outcome is a number."""
+    """Overviews with costs set by the test, of cycles with a number as their outcome."""
 
     def __init__(self, cost_s: float = 0.0) -> None:
         self.listeners = Listeners()
@@ -88,7 +88,7 @@ def test_the_longest_noted_comes_first_and_a_turn_has_an_end() -> None:
             it.events.note("b")
             await it.until(lambda: len(it.pauses) == 2)
         assert it.made == ["b0", "a0"]
-        assert it.pauses == pytest.approx([TURN_S * (1 / SHARE - 1)] * 2)
+        assert it.pauses == pytest.approx([TURN_S * (1 / CPU_SHARE - 1)] * 2)
 
     asyncio.run(run())
 

@@ -1,6 +1,6 @@
 """No secret leaves the place where an operator put it.
 
-Two controllers, an agent and the command line, at their most talkative, through good requests and bad
+Two controllers, an agent and the command line log as much as they can, with good requests and bad
 ones; then every log, answer and command line is searched.
 """
 
@@ -20,7 +20,7 @@ import pytest
 from testing.daemons import Daemon, free_port
 from testing.waiting import PATIENCE_S, wait_until
 
-# What is special in a URL or in JSON is here, so that an encoded one is found as well.
+# Special characters of URLs and of JSON, so that an encoded secret is found as well.
 SECRETS: Mapping[str, str] = {
     "key": "a-shared-key/of+the-secrets-test",
     "admin_token": "an-admin-token/of+the-secrets-test",
@@ -41,16 +41,16 @@ ASKED = (
 
 
 def forms(secret: str) -> set[bytes]:
-    """Return a secret as it is, and as a URL, base64 or hexadecimal digits would have it."""
+    """Return a secret as it is, and in the forms of a URL, base64 and hexadecimal digits."""
     plain = secret.encode()
-    # The same bytes of base64, wherever in a longer text they begin.
+    # The same bytes in base64, at each offset in a longer text.
     in_base64 = {base64.b64encode(b"x" * shift + plain)[4 if shift else 0 : -4] for shift in range(3)}
     quoted = {urllib.parse.quote(secret, safe="").encode(), urllib.parse.quote_plus(secret).encode()}
     return {plain, plain.hex().encode(), *quoted, *in_base64}
 
 
 def found_in(texts: Mapping[str, bytes]) -> list[str]:
-    """Return which secret shows where."""
+    """Return the place of each secret that shows."""
     return [
         f"{name} in {where}"
         for where, text in texts.items()
@@ -61,7 +61,7 @@ def found_in(texts: Mapping[str, bytes]) -> list[str]:
 
 @dataclass
 class Scene:
-    """Programs under watch: what they said and what they answered."""
+    """Programs under watch, with their logs and answers."""
 
     folder: Path
     programs: list[subprocess.Popen[bytes]] = field(default_factory=list)
@@ -70,7 +70,7 @@ class Scene:
     client: httpx.Client = field(default_factory=lambda: httpx.Client(trust_env=False, timeout=PATIENCE_S))
 
     def file(self, name: str) -> str:
-        """Return the path of a file that holds a secret."""
+        """Return the path of a file with a secret."""
         path = self.folder / name
         path.write_text(SECRETS[name] + "\n")
         path.chmod(0o600)
@@ -93,7 +93,7 @@ class Scene:
         return program.wait(PATIENCE_S)
 
     def ask(self, method: str, url: str, **options: object) -> int:
-        """Ask, keep the answer, and return its status; 0 where nobody answers."""
+        """Send a request, keep the answer, and return its status; 0: there is no server."""
         try:
             answer = self.client.request(method, url, **options)  # type: ignore[arg-type]
         except httpx.HTTPError:
@@ -109,7 +109,7 @@ class Scene:
                 self.lines.add(Path(f"/proc/{program.pid}/cmdline").read_bytes())
 
     def texts(self) -> dict[str, bytes]:
-        """Return all that a secret could show in."""
+        """Return all texts in which a secret could show."""
         logs = {path.name: path.read_bytes() for path in self.folder.glob("*.log")}
         return {**logs, **self.said, "command lines": b"\n".join(self.lines)}
 
@@ -131,7 +131,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 
 @pytest.fixture
 def locked_redis(tmp_path: Path) -> Iterator[Daemon]:
-    """A Redis with a password, which stands in its file: its own command line is not ours to keep clean."""
+    """A Redis with a password in its file: its command line is none of our programs'."""
     port, file = free_port(), tmp_path / "redis.conf"
     file.write_text(
         f'bind 127.0.0.1\nport {port}\ndir {tmp_path}\nsave ""\nrequirepass {SECRETS["state_password"]}\n'
@@ -155,7 +155,7 @@ def test_the_search_finds_a_secret_however_it_is_written() -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.timeout(300)  # a dozen Python processes
+@pytest.mark.timeout(300)  # A dozen Python processes.
 def test_secrets_show_in_no_log_no_answer_and_no_process_list(
     scene: Scene, memcached: Daemon, locked_redis: Daemon
 ) -> None:
@@ -221,7 +221,7 @@ def test_secrets_show_in_no_log_no_answer_and_no_process_list(
             admin,
         ):
             assert scene.ask("GET", f"{url}/v1/upstreams", headers={"Authorization": header}) == 401
-        # Where no token belongs: a mistake that an answer must not make worse.
+        # A token in a wrong place: a mistake that an answer must not make worse.
         for body in (b"{", b"\xff", b'{"state": "drain"}', b'{"state": "asleep"}'):
             headers = {"Authorization": f"Bearer {admin}", "Content-Type": "application/json"}
             assert scene.ask("PATCH", f"{url}/v1/upstreams/web/peers/a", headers=headers, content=body) in (
@@ -240,7 +240,7 @@ def test_secrets_show_in_no_log_no_answer_and_no_process_list(
         "agent-by-environment", *agent[:-3], "--address", "10.0.0.2:80", STEELYARD_AGENT_REGISTER=secret_url
     )
 
-    # Redis with a wrong password, and with one that a URL cannot have.
+    # Redis with a wrong password, and with one that a URL cannot contain.
     port = str(free_port())
     badly = scene.start(
         "wrong-password", *shared, "--api-port", port, "--state-url", redis, "--state-password-file",
@@ -255,7 +255,7 @@ def test_secrets_show_in_no_log_no_answer_and_no_process_list(
     bad = f"redis://:{SECRETS['wrong_password']}@127.0.0.1:x/0"
     assert scene.run("bad-url", *shared, "--api-port", port, STEELYARD_STATE_URL=bad) == 2
 
-    locked_redis.kill()  # tracebacks, if anything has one
+    locked_redis.kill()  # Causes tracebacks, if anything does.
     wait_until(
         lambda: "part=state" in (scene.folder / "by-environment.log").read_text(),
         lambda: (scene.folder / "by-environment.log").read_text(),

@@ -1,4 +1,4 @@
-"""The service on a real Memcached and a real Redis: changes, restarts, and stores that fail meanwhile."""
+"""The service on a real Memcached and a real Redis: changes, restarts, and failing stores."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ from steelyard_controller.declarations.declaration import (
     without_peer,
 )
 from steelyard_controller.declarations.upstream import Peer, Upstream
-from steelyard_controller.leader.takeover import PART
+from steelyard_controller.leader.takeover import DECLARATIONS_PER_REQUEST
 from steelyard_controller.service import PUT_BACK, Conflict, NotLeading, NotStored, Service
 from steelyard_controller.store.interface import Unavailable
 from steelyard_controller.store.memory_store import MemoryStore
@@ -55,7 +55,7 @@ async def until(look: Callable[[], Any]) -> None:
 
 @contextlib.asynccontextmanager
 async def running(memcached: Daemon, redis: Daemon, **options: Any) -> AsyncIterator[Service]:
-    """Yield a service that runs, and end it as SIGTERM does."""
+    """Yield a running service, and end it as SIGTERM does."""
     given: dict[str, Any] = {"file": {"web": WEB}, "tick_s": 0.1, "lease_s": 1.0} | options
     async with session(memcached, redis, **given) as it:
         with contextlib.suppress(Exception):
@@ -160,7 +160,7 @@ def test_a_change_that_is_refused_changes_nothing(memcached: Daemon, redis_serve
             (service.change("web", lambda upstream: without_peer(upstream, "z")), Unknown),  # type: ignore[arg-type]
             (service.change("web", edit("a", state="upp")), ValueError),
             (service.change("web", lambda _: many), ValueError),
-            (service.change("web", lambda _: None), ValueError),  # the file would bring it back
+            (service.change("web", lambda _: None), ValueError),  # The file would declare it again.
             (service.change("new", lambda _: API, revision=3), Conflict),
         ):
             with pytest.raises(error):
@@ -259,7 +259,7 @@ def test_without_redis_nothing_is_changed_and_ticks_go_on(memcached: Daemon, red
         await service.change("web", edit("a", **DRAIN))
         assert service.degraded == ()
 
-    # Of an empty Redis it takes the lease anew once its own has run out.
+    # From an empty Redis it takes the lease again once its own has run out.
     leading(memcached, redis_server, steps, lease_s=1.0)
 
 
@@ -449,7 +449,7 @@ def test_a_newer_schema_ends_the_process_with_status_1_and_nothing_is_written(re
     ran = process("--state-url", f"redis://{redis_server.address}/0")
     _, said = ran.communicate(timeout=60)
     assert ran.returncode == 1
-    assert "Redis holds the schema '2', this program knows 1: run the newer controller" in said
+    assert "Redis holds the schema '2', but this program knows 1: run the newer controller" in said
     assert "Traceback" not in said
     assert hand.keys() == [b"steelyard:schema"]
 
@@ -468,21 +468,21 @@ def test_a_wrong_password_is_one_clear_line_without_the_password(redis_server: D
         ran.kill()
         ran.wait()
         ran.stderr.close()
-    assert "Redis refuses the user and the password, or their lack, in --state-url" in lines[-1]
+    assert "Redis refuses the user and the password of --state-url, or requires one" in lines[-1]
     assert "wr0ng" not in "".join(lines)
 
 
 def test_what_the_file_declares_is_kept_as_its_own_once_and_in_parts(
     memcached: Daemon, redis_server: Daemon
 ) -> None:
-    file = {f"up-{n}": Upstream() for n in range(2 * PART + 1)}
+    file = {f"up-{n}": Upstream() for n in range(2 * DECLARATIONS_PER_REQUEST + 1)}
 
     async def steps(service: Service) -> None:
-        entries = await service.audit_log(most=5 * PART)
+        entries = await service.audit_log(most=5 * DECLARATIONS_PER_REQUEST)
         assert sorted(each["upstream"] for each in entries) == sorted(file)
         assert {(each["kind"], each["what"]) for each in entries} == {("file", "declared")}
         assert stored(redis_server) == held(service)
 
-    # Who begins to lead again finds the file as it was.
+    # At its next lead, the controller finds the file as it was.
     for _ in range(2):
         leading(memcached, redis_server, steps, file=file)

@@ -1,4 +1,4 @@
-"""Spans of ticks and requests come to a real collector; nobody waits for one that is away or hangs."""
+"""Spans of ticks and requests reach a real collector; one that is away or hangs delays nothing."""
 
 import subprocess
 import sys
@@ -69,7 +69,7 @@ def test_a_tick_has_its_steps_and_a_request_one_trace_from_the_client_through_th
             at_leader = taken.one("first", "GET /v1/upstreams/{upstream}", trace=TRACE)
             assert (at_standby.parent, at_standby.path) == (CLIENT, WEB_URL)
             assert at_leader.parent == at_standby.id
-            # One that makes no spans hands on the client's own.
+            # A controller without spans passes on the client's own.
             without.wait("standby")
             taken.spans.clear()
             LOCAL.get(f"{without.url}{WEB_URL}", headers=TRACED).raise_for_status()

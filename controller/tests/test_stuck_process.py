@@ -1,4 +1,4 @@
-"""Controller processes whose loop hangs or breaks: they say so, and end when told to, or by themselves."""
+"""Controller processes with a loop that hangs or breaks: they report it, and end on request or alone."""
 
 import json
 import signal
@@ -37,7 +37,7 @@ sys.exit(main())
 
 @contextmanager
 def controller(fault: str, memcached: Daemon, folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Run a controller with a fault of its code; yield the process and the API's URL."""
+    """Run a controller with a fault in its code; yield the process and the API's URL."""
     (folder / "controller.yaml").write_text(CONFIG)
     port = free_port()
     command = [
@@ -53,7 +53,7 @@ def controller(fault: str, memcached: Daemon, folder: Path) -> Iterator[tuple[su
 
 
 def answer(url: str) -> tuple[int, str]:
-    """Return status and detail of an answer; 0 where nobody listens."""
+    """Return status and detail of an answer; 0: there is no server."""
     try:
         with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:  # noqa: S310
             return answer.status, ""

@@ -179,6 +179,8 @@ def _joined(comments: Iterable[tuple[int, int, bool, str]]) -> Iterator[Block]:
 
 
 def _message(line: int, text: str) -> Iterator[Block]:
+    if PROGRAM.search(text):
+        return
     if len(re.findall(r"(?<![\w./-])[A-Za-z][a-z]*(?![\w/=(])", text)) >= SHORTEST_MESSAGE and " " in text:
         yield from _paragraphs(line, "message", text)
 
@@ -211,6 +213,8 @@ def _spans(text: str) -> str:
     return re.sub(r"%[-+.\d]*[sdrfgxi]\b|\{[^{}]*\}|https?://\S+|<[^<>]*>", CODE, text)
 
 
+# A string with a statement of Lua or SQL on a line of its own is a program.
+PROGRAM = re.compile(r"^(?:local \w+ =|if .* then|for .* do|return \w+[.(]|SELECT |UPDATE )", re.MULTILINE)
 LUA_COMMENT = re.compile(r"""(?:^|(?<=[\s,;)}"]))--+ ?\[?\[?(?![^"]*"[^"]*$)(.*)""")
 SLASHES = re.compile(r"(?:^|(?<=\s))// ?(.*)")
 HASH = re.compile(r"(?:^|(?<=\s))#+(?!!) ?(.*)")

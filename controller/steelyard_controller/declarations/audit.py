@@ -1,7 +1,7 @@
-"""The audit log's entries: who changed what of an upstream, what it was before and what it is now.
+"""The audit log's entries: each change of an upstream, with its author and the fields before and after.
 
-Pure. An entry is a JSON object. It has the name of a token, never the token, and its size is bounded: of a
-change of thousands of servers it has the first ones, and how many more there were.
+Pure. An entry is a JSON object. It has the name of a token, never the token itself. Its size is bounded: for
+a change of thousands of servers, it has the first ones and the number of the others.
 """
 
 import json
@@ -14,18 +14,18 @@ from steelyard_controller.declarations.declaration import Declaration, all_diffe
 Kind = Literal["token", "person", "agent", "kubernetes", "file", "controller"]
 
 MACHINES: frozenset[Kind] = frozenset({"agent", "kubernetes"})
-"""Their changes come by themselves, and must not push out what people did: they have a log of their own."""
+"""Automatic authors. Their changes have a log of their own, so that they do not push out people's changes."""
 
-# Of each of the two logs. An entry has some 400 bytes; one of the largest change 50 kB.
-KEPT = 10_000
+# The length of each of the two logs. An entry has some 400 bytes; one of the largest change has 50 kB.
+KEPT_ENTRIES = 10_000
 
 MOST_CHANGES = 50
-LONGEST = 500
+LONGEST_TEXT = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Author:
-    """Who made a change: its name and kind, the address that it came from, and who passed it on."""
+    """The author of a change: its name and kind, its address, and the program that passed it on."""
 
     name: str
     kind: Kind
@@ -42,7 +42,7 @@ CONTROLLER = Author(name="controller", kind="controller")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry of the log as it is stored, and whether a machine made the change."""
+    """A stored entry of the log, and whether its author is a machine."""
 
     by_machine: bool
     value: bytes
@@ -57,7 +57,7 @@ def entry(
     at_ms: int,
     what: str | None = None,
 ) -> Entry:
-    """Return the entry of a change; None is an upstream that is not declared."""
+    """Return the entry of a change; None is an undeclared upstream."""
     old, new = _fields(before, after), _fields(after, before)
     changes = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     document = {
@@ -80,7 +80,7 @@ def entry(
 
 
 def decoded(stored: Sequence[tuple[int, bytes]], upstream: str | None) -> list[dict[str, Any]]:
-    """Return the entries of one upstream, or with None of all, each with its `id`; unreadable ones not."""
+    """Return the readable entries of one upstream, or with None of all, each with its `id`."""
     entries = []
     for id, value in stored:
         try:
@@ -93,15 +93,15 @@ def decoded(stored: Sequence[tuple[int, bytes]], upstream: str | None) -> list[d
 
 
 def _fields(declared: Declaration | None, other: Declaration | None) -> dict[str, Any]:
-    """Return the fields by their names; of servers only those that the other does not have as they are."""
+    """Return the fields by name; for servers, only those that differ in the other declaration."""
     if declared is None:
         return {}
-    # Of what comes or goes as a whole, what has its default says nothing.
+        # In a whole upstream or server that comes or goes, a default value says nothing.
     fields = declared.upstream.model_dump(mode="json", exclude={"peers"}, exclude_defaults=other is None)
     others = {} if other is None else {peer.id: peer for peer in other.upstream.peers}
     for peer in declared.upstream.peers:
         same = others.get(peer.id)
-        # A change leaves the other servers the same objects, and there may be ten thousand.
+        # Unchanged servers are the same objects, and there may be ten thousand.
         if same is not peer and same != peer:
             shown = peer.model_dump(exclude={"id"}, exclude_defaults=same is None)
             fields |= {f"peers.{peer.id}.{name}": value for name, value in shown.items()}
@@ -110,8 +110,8 @@ def _fields(declared: Declaration | None, other: Declaration | None) -> dict[str
 
 def _bounded(value: Any) -> Any:  # noqa: ANN401 - any JSON
     text = json.dumps(value, allow_nan=False)
-    return value if len(text) <= LONGEST else _cut(text)
+    return value if len(text) <= LONGEST_TEXT else _cut(text)
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"

@@ -1,10 +1,10 @@
-"""The declaration of an upstream as it is stored: the upstream, its revision, and its origin.
+"""The stored declaration of an upstream: the upstream, its revision, and its origin.
 
-Pure. Declarations come from the YAML file and from REST, and both may change:
-so the file is applied when its section has changed since it was last applied,
-and then the fields that it names win, while what REST set beside them (a drain,
-a pin, a registered peer) stays. A peer that the file declared and no longer
-does is gone. What Kubernetes declares is `discovered`'s: fields of its own.
+Pure. Declarations come from the YAML file and from REST, and both may change.
+So the file is applied if its section has changed since the last time. Then the
+fields in the file take precedence. Other fields set over REST stay: a drain, a
+pin, a registered peer. A peer that has left the file is removed. Kubernetes has
+fields of its own, in `discovered`.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ VERSION = 1
 
 
 class Unknown(LookupError):
-    """There is no such upstream or peer; the message lists those there are."""
+    """There is no such upstream or peer; the message lists the known ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +32,9 @@ class Declaration:
     """One upstream as declared.
 
     revision       raised by every change
-    file_digest    of the section of the YAML file that was last applied; None: REST alone
-    file_peers     the peers which that section declared
-    discovered     what Kubernetes declares of its pods; None: nothing
+    file_digest    the digest of the last applied section of the YAML file; None: REST only
+    file_peers     the peers of that section
+    discovered     the pods declared by Kubernetes; None: none
     """
 
     upstream: Upstream
@@ -53,14 +53,14 @@ class Declaration:
 
     @property
     def in_effect(self) -> Upstream:
-        """Return the upstream with the states that its pods' conditions bring about."""
+        """Return the upstream with the states that follow from its pods' conditions."""
         return discovered.in_effect(self.upstream, self.pods)
 
     def changed(self, upstream: Upstream) -> "Declaration":
         """Return the declaration with a change over REST, in its next revision."""
         pods_discovered = self.discovered
         if pods_discovered is not None:
-            # Who deletes a server that nobody discovers any more can declare it anew, as none of a pod's.
+            # A deleted server that no Service has any more may be declared again, as an ordinary server.
             there = {peer.id for peer in upstream.peers}
             kept = {peer: each for peer, each in pods_discovered.conditions.items() if peer in there}
             pods_discovered = replace(pods_discovered, conditions=kept)
@@ -82,7 +82,7 @@ def encode(declaration: Declaration) -> bytes:
 
 
 def decode(value: bytes) -> Declaration | str:
-    """Return the declaration that `encode` wrote, or a text that says why it cannot be read."""
+    """Return the declaration that `encode` wrote, or the reason why it cannot be read."""
     try:
         document = json.loads(value)
         if not isinstance(document, dict) or document.get("v") != VERSION:
@@ -100,13 +100,13 @@ def decode(value: bytes) -> Declaration | str:
     except ValidationError as error:
         return mistakes(error)
     except msgspec.ValidationError:
-        return "what Kubernetes declared of it is damaged"
+        return "its part from Kubernetes is damaged"
     except (ValueError, RecursionError) as error:
         return f"it is not JSON: {error}"
 
 
 def with_file(stored: Declaration | None, section: Upstream) -> Declaration | None:
-    """Return the declaration with the file's section applied; None when nothing changes."""
+    """Return the declaration with the file's section applied; None if nothing changes."""
     digest = hashlib.sha256(
         json.dumps(section.model_dump(mode="json", exclude_unset=True), sort_keys=True).encode()
     ).hexdigest()
@@ -127,7 +127,7 @@ def with_file(stored: Declaration | None, section: Upstream) -> Declaration | No
 
 
 def with_pods(stored: Declaration | None, *, service: str, pods: Sequence[Pod]) -> Declaration | None:
-    """Return the declaration with the pods of a Service (namespace/name); None when nothing changes."""
+    """Return the declaration with the pods of a Service (namespace/name); None if nothing changes."""
     before = Declaration(upstream=Upstream()) if stored is None else stored
     peers = discovered.with_pods(
         before.upstream.peers, known=before.pods, of_file=before.file_peers, pods=pods
@@ -202,32 +202,32 @@ def _with_peers(upstream: Upstream, peers: Sequence[Peer]) -> Upstream:
 
 
 def differences(before: Upstream | None, after: Upstream | None) -> str:
-    """Return in a line what changed, for the log and the page: `server-1: state up -> drain`."""
+    """Return the changes in one line, for the log and the page: `server-1: state up -> drain`."""
     if before is None or after is None:
         return "declared" if before is None else "deleted"
-    said = [
-        f"{name} {_said(old)} -> {_said(new)}"
+    texts = [
+        f"{name} {_shown(old)} -> {_shown(new)}"
         for name in Upstream.model_fields
         if name != "peers"
         for old, new in [(getattr(before, name), getattr(after, name))]
         if old != new
     ]
     old_peers, new_peers = ({peer.id: peer for peer in each.peers} for each in (before, after))
-    said.extend(f"{peer} removed" for peer in old_peers if peer not in new_peers)
-    said.extend(f"{peer} added ({new_peers[peer].address})" for peer in new_peers if peer not in old_peers)
+    texts.extend(f"{peer} removed" for peer in old_peers if peer not in new_peers)
+    texts.extend(f"{peer} added ({new_peers[peer].address})" for peer in new_peers if peer not in old_peers)
     for peer in old_peers:
         if peer in new_peers and old_peers[peer] != new_peers[peer]:
             changes = (
-                f"{name} {_said(getattr(old_peers[peer], name))} -> {_said(getattr(new_peers[peer], name))}"
+                f"{name} {_shown(getattr(old_peers[peer], name))} -> {_shown(getattr(new_peers[peer], name))}"
                 for name in Peer.model_fields
                 if getattr(old_peers[peer], name) != getattr(new_peers[peer], name)
             )
-            said.append(f"{peer}: {', '.join(changes)}")
-    return "; ".join(said) or "nothing changed"
+            texts.append(f"{peer}: {', '.join(changes)}")
+    return "; ".join(texts) or "nothing changed"
 
 
 def all_differences(before: Declaration | None, after: Declaration | None) -> str:
-    """Return `differences`, and which pods' conditions changed."""
+    """Return `differences`, and the changed conditions of pods."""
     if before is None or after is None:
         return "declared" if before is None else "deleted"
     conditions = discovered.differences(before.pods, after.pods)
@@ -236,7 +236,7 @@ def all_differences(before: Declaration | None, after: Declaration | None) -> st
     return "; ".join(filter(None, (differences(before.upstream, after.upstream), conditions)))
 
 
-def _said(value: object) -> str:
+def _shown(value: object) -> str:
     if value is None:
         return "none"
     if isinstance(value, dict):
@@ -248,7 +248,7 @@ def _said(value: object) -> str:
 
 
 def mistakes(error: ValidationError, *, whole: str = "document", between: str = "; ") -> str:
-    """Return pydantic's errors about a declaration, each with its field; `whole` is what has the fields."""
+    """Return pydantic's errors about a declaration, each with its field; `whole` names the document."""
     lines = []
     for each in error.errors():
         where = ".".join(str(part) for part in each["loc"]) or whole

@@ -1,16 +1,16 @@
-"""What Kubernetes declares of an upstream beside what a person does: its pods, and what they can do. Pure.
+"""The pods that Kubernetes declares for an upstream, beside a person's declarations. Pure.
 
-Whose field it is decides who may set it, so nobody undoes what the other said:
+Each field has one owner who may set it, so neither undoes the other's changes:
 
-    Kubernetes      which pods there are, the address of each, its zone, its condition
-    a person        all else: law, state (a drain by hand), pin, baseline, and peers that are no pods
-    in effect       a person's state where it is not `up`; else that of the condition
+    Kubernetes      the pods, with their addresses, zones and conditions
+    a person        all else: law, state (a drain by hand), pin, baseline, and peers that are not pods
+    in effect       a person's state unless it is `up`; then the state that follows from the condition
 
     ready           up
     unready         down
-    terminating     drain; up while no other peer is, for it serves still (as kube-proxy has it, KEP 1669)
+    terminating     drain; up while no other peer is up, because it still serves (as in kube-proxy, KEP 1669)
 
-A peer that the configuration file declares is the file's, also where a pod has its name.
+A peer in the configuration file belongs to the file, even if a pod has its name.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -26,7 +26,7 @@ Condition = Literal["ready", "unready", "terminating"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """A pod that may serve: the peer's id, its IP:port, its condition, and its zone."""
+    """A pod of a Service: the peer's id, its IP:port, its condition, and its zone."""
 
     id: str
     address: str
@@ -36,14 +36,14 @@ class Pod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovered:
-    """The Service (namespace/name) that declares the pods, and the condition of each peer that is one."""
+    """The Service (namespace/name) of the pods, and the condition of each peer that is a pod."""
 
     service: str
     conditions: Mapping[str, Condition]
 
 
 def in_effect(upstream: Upstream, conditions: Mapping[str, Condition]) -> Upstream:
-    """Return the upstream with the states in effect: what the weight table says."""
+    """Return the upstream with the states in effect, for the weight table."""
     if all(condition == "ready" for condition in conditions.values()):
         return upstream
     is_served = any(
@@ -66,7 +66,7 @@ def in_effect(upstream: Upstream, conditions: Mapping[str, Condition]) -> Upstre
 def with_pods(
     peers: Iterable[Peer], *, known: Collection[str], of_file: Collection[str], pods: Iterable[Pod]
 ) -> list[Peer]:
-    """Return the peers with the pods as they are now: those in `known` that are none any more are gone.
+    """Return the peers with the current pods; peers in `known` that are no longer pods are removed.
 
     A peer that was declared before its pod was seen (its agent registered it) is the pod from now on.
     """
@@ -80,7 +80,7 @@ def with_pods(
 
 
 def with_pods_kept(wanted: Upstream, before: Upstream, pods: Collection[str]) -> Upstream:
-    """Return what a person wants, with the pods, their addresses and zones as they were before."""
+    """Return a person's upstream with the pods, their addresses and zones as they were."""
     kept = {peer.id: peer for peer in before.peers if peer.id in pods}
     given = [_as_pod(peer, kept[peer.id]) if peer.id in kept else peer for peer in wanted.peers]
     there = {peer.id for peer in wanted.peers}
@@ -93,7 +93,7 @@ def _as_pod(peer: Peer, pod: Peer) -> Peer:
 
 
 def differences(before: Mapping[str, Condition], after: Mapping[str, Condition]) -> str:
-    """Return in a line whose condition changed: `web-1: pod ready -> unready`."""
+    """Return the changed conditions in one line: `web-1: pod ready -> unready`."""
     return "; ".join(
         f"{peer}: pod {before[peer]} -> {condition}"
         for peer, condition in after.items()

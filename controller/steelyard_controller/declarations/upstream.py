@@ -1,6 +1,6 @@
 """The models of a declaration: upstreams, their peers, checks and migrations.
 
-Pure. Their errors say what is wrong and how to correct it.
+Pure. Their errors name the mistake and its remedy.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from steelyard_controller import laws
 
 Name = Annotated[str, Field(pattern=f"^{wire.NAME.pattern}$")]
 
-# What can be declared is what a weight table can carry.
+# A declaration may contain only what a weight table can carry.
 _HASH_KEY = f"^({weight_table.HASH_KEY.pattern})$"
 
 
@@ -28,13 +28,14 @@ Address = Annotated[str, AfterValidator(_with_host_and_port)]
 MaxConns = Annotated[int, Field(ge=1, le=1_000_000)]
 
 IN_FLIGHT_INDICATOR = "max_conns"
-"""Of a server without an agent: what load balancers have in flight there, as a part of its max_conns."""
+"""The indicator of a server without an agent: its requests in flight, divided by its max_conns."""
 
 
 class Peer(BaseModel):
-    """One server of an upstream; `pin` is the percentage of the upstream's weight that a person fixed.
+    """One server of an upstream.
 
-    `max_conns` is its own limit, in place of the upstream's.
+    pin         the percentage of the upstream's weight that a person fixed
+    max_conns   its own limit, in place of the upstream's
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -49,7 +50,7 @@ class Peer(BaseModel):
 
     @property
     def has_ip(self) -> bool:
-        """Tell whether the address is an IP and a port, not a name that must be resolved."""
+        """Return whether the address is an IP and a port, not a name to resolve."""
         return not peer_address.is_name(self.address)
 
 
@@ -81,7 +82,7 @@ else:
 
 
 class Check(_CheckFields):
-    """The active health check that nginx runs: HTTP to a path, or gRPC's health service.
+    """nginx's active health check: HTTP to a path, or gRPC's health service.
 
     The protocol's `check_schema` has its fields, with bounds and defaults.
     """
@@ -95,24 +96,24 @@ class Check(_CheckFields):
         return self
 
 
-# What a sample can carry: one of the four, or another name. Rust's regexes know no look-ahead.
+# The names that a sample can carry: the four, or others. Rust's regexes have no look-ahead.
 IndicatorName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
 
 
 class Indicator(BaseModel):
-    """An indicator that counts; below `knee` it is not load. Null: 0, for mem the law's parameter."""
+    """An indicator that counts; utilization below `knee` is no load. Null: 0, for mem the law's parameter."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     knee: float | None = Field(default=None, ge=0, le=0.99)
 
 
-# The servers that are not pinned share the rest, which must not be nothing.
+# The other servers share the rest, so it must not be 0.
 MOST_PINNED = 99
 
 
 class Blend(BaseModel):
-    """A migration to another law, `percent` of the way done."""
+    """A migration to another law, completed to `percent`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -121,16 +122,18 @@ class Blend(BaseModel):
     percent: float = Field(ge=0, le=100)
 
 
-# Whose reports are read of an upstream that says nothing else.
+# The load balancers of an upstream that declares none.
 LOAD_BALANCERS = ("edge-1",)
 
 
 class Upstream(BaseModel):
-    """One upstream: its laws, its picker, its servers, and the load balancers that report on them.
+    """One upstream: its laws, its picker, its servers, and its load balancers.
 
-    `shadows` (law -> parameters) decide on the same snapshots, and are shown without effect.
-    `indicators` are all that count; without it cpu, net, io and mem do. Without `check` and `hash_key` those
-    in nginx.conf hold. `max_conns` is how many requests a server may have of all load balancers.
+    shadows      other laws with their parameters: they decide on the same snapshots, without effect
+    indicators   all indicators that count; None: cpu, net, io and mem
+    check        None: the one in nginx.conf
+    hash_key     None: the one in nginx.conf
+    max_conns    the requests that a server may have from all load balancers
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -139,7 +142,7 @@ class Upstream(BaseModel):
     parameters: dict[str, float] = {}
     shadows: dict[str, dict[str, float]] = {}
     blend: Blend | None = None
-    # As a peer's `zone`: left out where it is not declared.
+    # As with a peer's `zone`, an undeclared one is left out of the JSON.
     indicators: dict[IndicatorName, Indicator] | None = Field(
         default=None, min_length=1, exclude_if=lambda declared: declared is None
     )
@@ -174,7 +177,7 @@ class Upstream(BaseModel):
             )
         limited = self.max_conns or all(peer.max_conns for peer in self.peers)
         if IN_FLIGHT_INDICATOR in (self.indicators or ()) and not limited:
-            raise ValueError("the indicator max_conns needs a limit: declare max_conns of the upstream, too")
+            raise ValueError("the indicator max_conns needs a limit: declare max_conns for the upstream, too")
         self.made_laws()
         return self
 
@@ -185,7 +188,7 @@ class Upstream(BaseModel):
 
     @property
     def knees(self) -> Mapping[str, float | None]:
-        """Return the declared knee of each indicator that counts: those of the four first, in their order."""
+        """Return the declared knee of each indicator that counts: the four first, in their order."""
         if self.indicators is None:
             return dict.fromkeys(sample_record.INDICATORS)
         four = [each for each in sample_record.INDICATORS if each in self.indicators]
@@ -193,7 +196,7 @@ class Upstream(BaseModel):
         return {each: self.indicators[each].knee for each in (*four, *further)}
 
     def made_laws(self) -> dict[str, laws.Law]:
-        """Return every law that steps here by name, the live one first; raise ValueError as `laws.create`."""
+        """Return the upstream's laws by name, the live one first; raise ValueError as `laws.create` does."""
         wanted = {self.law: self.parameters, **self.shadows}
         if self.blend:
             wanted[self.blend.law] = self.blend.parameters

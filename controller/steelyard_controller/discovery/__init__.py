@@ -1,1 +1,1 @@
-"""Servers from Kubernetes: Services and EndpointSlices are watched, and declare the upstreams they name."""
+"""Servers from Kubernetes: watched Services and EndpointSlices declare the upstreams in their annotations."""

@@ -1,10 +1,10 @@
-"""How the API server is reached: its URL, the CA, the credentials. I/O: reads their files.
+"""Access to the API server: its URL, the CA, the credentials. I/O: reads their files.
 
-The `kubernetes` client finds and renews them: the ServiceAccount of the pod,
-whose token it reads again each minute, or a kubeconfig with all its ways to sign
-on. The requests are httpx's: the client's own watch runs in a thread, waits on a
-slow server for ever since each byte begins its time anew, and takes a line that
-is no JSON for no event.
+The `kubernetes` client finds and renews them. They are the ServiceAccount of the
+pod, whose token it reads again each minute, or a kubeconfig with any of its ways
+to sign on. The requests are httpx's, because the client's own watch has three
+faults. It runs in a thread. It waits for a slow server without end, since each
+byte restarts its timeout. It ignores a line that is not JSON.
 """
 
 import asyncio
@@ -17,13 +17,13 @@ from typing import Any
 
 import httpx
 
-# Where a kubelet puts it.
+# The kubelet's folder for it.
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
-# A server on the same network accepts within milliseconds; this is for one behind a busy load balancer.
+# A server on the same network accepts within milliseconds; this allows for a busy load balancer in front.
 CONNECT_S = 5.0
 
-# A watch is silent for minutes: the kernel finds out after half a minute that nobody is there any more.
+# A watch is silent for minutes. With these options, the kernel notices a dead peer after half a minute.
 _KEEPALIVE = [
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15),
@@ -33,11 +33,11 @@ _KEEPALIVE = [
 
 
 class AccessError(Exception):
-    """The API server cannot be asked; the message says why, and what to do."""
+    """The API server cannot be reached; the message has the reason and the remedy."""
 
 
 class ApiServer:
-    """Makes clients of the API server; raises `AccessError` where nothing says how to reach it.
+    """Makes clients of the API server; raises `AccessError` without a configuration for it.
 
     `account` is the folder of the pod's ServiceAccount.
     """
@@ -48,7 +48,7 @@ class ApiServer:
         self._load()
 
     async def connect(self) -> httpx.AsyncClient:
-        """Return a client with the CA and the credentials as they are now; raise `AccessError`."""
+        """Return a client with the current CA and credentials; raise `AccessError`."""
         return await asyncio.to_thread(self._client)
 
     def _client(self) -> httpx.AsyncClient:
@@ -69,7 +69,7 @@ class ApiServer:
             base_url=configuration.host,
             transport=transport,
             auth=_Credentials(configuration),
-            # How long an answer may take is for the caller to say: each byte would begin a read's time anew.
+            # The caller bounds the time of an answer, because each byte would restart a read timeout.
             timeout=httpx.Timeout(None, connect=CONNECT_S, write=CONNECT_S),
             headers={"Accept": "application/json", "User-Agent": "steelyard-controller"},
         )
@@ -84,7 +84,7 @@ class ApiServer:
                 "the Kubernetes client is not installed: pip install 'steelyard-controller[kubernetes]', or "
                 "leave STEELYARD_KUBERNETES out"
             ) from None
-        # An empty proxy: else it is taken from the environment, where NO_PROXY hardly names the API server.
+        # With an empty proxy, the environment's is ignored: NO_PROXY hardly ever names the API server.
         configuration = Configuration(proxy="")
         file = self._environment.get("KUBECONFIG")
         try:
@@ -94,16 +94,16 @@ class ApiServer:
                 loader.load_and_set(configuration)  # type: ignore[no-untyped-call]
             else:
                 load_kube_config(config_file=file, client_configuration=configuration)  # type: ignore[no-untyped-call]
-        except Exception as error:  # those of its YAML, JSON and PEM too
+        except Exception as error:  # Including those of its YAML, JSON and PEM.
             raise AccessError(
-                f"nothing says how to reach the API server ({one_line(error)}): run in a pod with a "
+                f"there is no configuration for the API server ({one_line(error)}): run in a pod with a "
                 "ServiceAccount, or name a kubeconfig in KUBECONFIG"
             ) from None
         return configuration
 
 
 class _Credentials(httpx.Auth):
-    """Adds the token to each request, as it is then; and the name that the certificate is to have."""
+    """Adds the current token to each request, and the name that the certificate must have."""
 
     def __init__(self, configuration: Any) -> None:  # noqa: ANN401
         self._configuration = configuration
@@ -112,10 +112,10 @@ class _Credentials(httpx.Auth):
         """Add them; raise `AccessError`."""
         configuration = self._configuration
         try:
-            # It may run a program, which takes its time.
+            # It may run a program, which takes some time.
             token = await asyncio.to_thread(configuration.get_api_key_with_prefix, "BearerToken")
         except Exception as error:
-            raise AccessError(f"its token cannot be had: {one_line(error)}") from None
+            raise AccessError(f"its token cannot be read: {one_line(error)}") from None
         if token:
             request.headers["Authorization"] = token.strip()
         if configuration.tls_server_name:
@@ -124,5 +124,5 @@ class _Credentials(httpx.Auth):
 
 
 def one_line(error: Exception) -> str:
-    """Return what an error says in one line."""
+    """Return an error's text in one line."""
     return " ".join(str(error).split()) or type(error).__name__

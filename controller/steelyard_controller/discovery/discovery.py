@@ -1,14 +1,13 @@
-"""Declares the pods of annotated Services as servers of upstreams, once a tick at the most. I/O by its parts.
+"""Declares the pods of annotated Services as servers of upstreams, at most once a tick. I/O by its parts.
 
-Every controller watches, so that one which begins to lead knows the pods
-already, and one that may not read a namespace says so before it matters. The
-leader alone declares, through the same store and with the same events as a
-change over REST; a rolling update of any size is one revision a tick.
+Every controller watches. So a new leader already knows the pods, and a
+controller without the right to read a namespace reports it early. Only the
+leader declares, through the same store and with the same events as a change over
+REST. A rolling update of any size is one revision a tick.
 
-An upstream never loses its servers by what is not known: while a namespace is
-unread, a Service gone, its slices gone or its port mistaken, what was declared
-of it holds, and a fault says so. Only slices that say that there is no pod do
-take the last one.
+Missing knowledge never removes servers from an upstream. While a namespace is
+unread, or a Service, its slices or its port is missing, its declared servers
+stay, and there is a fault. Only slices without pods remove the last server.
 """
 
 import asyncio
@@ -36,23 +35,23 @@ log = logging.getLogger("steelyard.controller")
 
 
 class Declarer(Protocol):
-    """Whoever keeps the declarations: the service."""
+    """The keeper of the declarations: the service."""
 
     @property
     def term(self) -> int | None:
-        """Return the term in which it leads; None: it does not."""
+        """Return the term in which it leads; None: it does not lead."""
 
     @property
     def views(self) -> Mapping[str, Cycle]:
         """Return the upstreams by name."""
 
     async def declare_pods(self, name: str, service: str, pods: Sequence[Pod]) -> str | None:
-        """Declare the pods of a Service; return why nothing has changed, or None."""
+        """Declare the pods of a Service; return why nothing changed, or None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scope:
-    """What is watched of a namespace, or of all (None)."""
+    """The watches of a namespace, or of all (None)."""
 
     namespace: str | None
     services: Watch[Service]
@@ -60,18 +59,18 @@ class _Scope:
 
     @property
     def is_known(self) -> bool:
-        """Tell whether both have been listed."""
+        """Return whether both have been listed."""
         return self.services.objects is not None and self.slices.objects is not None
 
 
 _Known = tuple[Claim, tuple[EndpointSlice, ...], Endpoints]
-"""A Service, its slices, and what they say."""
+"""A Service, its slices, and its endpoints."""
 
 
 class Discovery:
-    """The pods of the Services in some namespaces; without any, in all.
+    """The pods of the Services in these namespaces; without any, in all.
 
-    `allowed` are the upstreams that each namespace may claim; None: every one may claim any.
+    `allowed` are the upstreams that each namespace may claim; None: all may claim any.
     """
 
     def __init__(
@@ -107,13 +106,13 @@ class Discovery:
 
     @property
     def watches(self) -> list[Watch[Service] | Watch[EndpointSlice]]:
-        """Return the watches, two of each namespace."""
+        """Return the watches, two for each namespace."""
         return [watch for scope in self._scopes for watch in (scope.services, scope.slices)]
 
     def declaring_service(self, upstream: str, declared_by: str | None) -> str | None:
-        """Return the Service (namespace/name) that declares an upstream; None: none does.
+        """Return the Service (namespace/name) that declares an upstream; None: there is none.
 
-        `declared_by` is the one that last did; it still does where its namespace is not read.
+        `declared_by` is the last one; it still counts while its namespace is unread.
         """
         claim = self._claims.by_upstream.get(upstream)
         if declared_by is not None and self._is_unread(declared_by):
@@ -128,9 +127,9 @@ class Discovery:
                 try:
                     await self._step(declarer)
                 except Exception:
-                    # What is declared holds, and the next step tries again.
-                    log.exception("declaring what Kubernetes has failed; it is tried again")
-                # A tick's time, so that whatever changes meanwhile is one change.
+                    # The declarations stay, and the next step tries again.
+                    log.exception("declaring the pods of Kubernetes failed; it is tried again")
+                # After a tick's time, so that all changes meanwhile are one change.
                 await asyncio.sleep(self._tick_s)
         finally:
             for task in tasks:
@@ -145,15 +144,15 @@ class Discovery:
             self._term, self._is_stale = declarer.term, True
         if self._is_stale:
             self._is_stale = False
-            # Of thousands of pods it takes a tenth of a second, in which nobody else waits.
-            self._claims, self._known = await asyncio.to_thread(self._look, _holders(declarer.views))
+            # With thousands of pods this takes a tenth of a second, so it must not block the event loop.
+            self._claims, self._known = await asyncio.to_thread(self._evaluate, _holders(declarer.views))
         faults = {
             f"Kubernetes {watch.kind.plural} in {watch.where}": watch.fault
             for watch in self.watches
             if watch.fault is not None
         }
         for service, fault in self._claims.faults.items():
-            faults[_part(claims.said(service))] = fault
+            faults[_part(claims.service_name(service))] = fault
         for upstream, (claim, _, endpoints) in self._known.items():
             if endpoints.fault is not None:
                 faults[_part(str(claim))] = f"{endpoints.fault} (upstream {upstream})"
@@ -163,8 +162,8 @@ class Discovery:
             self._faults.note(part, faults.get(part))
         self._noted = set(faults)
 
-    def _look(self, holders: Mapping[str, str]) -> tuple[Claims, dict[str, _Known]]:
-        """Return what the watches have now; nothing is reckoned anew whose objects are the same."""
+    def _evaluate(self, holders: Mapping[str, str]) -> tuple[Claims, dict[str, _Known]]:
+        """Return the claims and endpoints from the watches; unchanged objects are not evaluated again."""
         services = [each for scope in self._scopes for each in (scope.services.objects or {}).values()]
         claimed = claims.claims_of(services, holders, self._allowed)
         by_service: dict[Key, list[EndpointSlice]] = defaultdict(list)
@@ -182,40 +181,40 @@ class Discovery:
         return claimed, known
 
     async def _declare(self, declarer: Declarer) -> dict[str, str]:
-        """Declare what has changed; return the faults by part."""
+        """Declare the changes; return the faults by part."""
         faults = {}
         for upstream, (claim, _, endpoints) in self._known.items():
             view = declarer.views.get(upstream)
             declared = None if view is None else view.declaration
             before = None if declared is None or declared.discovered is None else declared.discovered.service
             if before is not None and self._is_unread(before):
-                continue  # Who has it is not known: its namespace says the fault.
+                continue  # Its present Service is unknown; the namespace has the fault.
             of_file = () if declared is None else declared.file_peers
             if both := {pod.id for pod in endpoints.pods or ()} & set(of_file):
-                ours = name_list.shown(sorted(both), endpoint_slices.NAMED)
+                names = name_list.shown(sorted(both), endpoint_slices.MOST_NAMED)
                 faults[f"upstream {upstream}"] = (
-                    f"the configuration file declares {ours}, which are pods of the Service {claim} too: "
-                    "what the file says of them holds; take them out there"
+                    f"the configuration file declares {names}, which are also pods of the Service {claim}: "
+                    "the file takes precedence; remove them there"
                 )
             last = self._declared.get(upstream)
             if endpoints.pods is None or (last is not None and last[0] is declared and last[1] is endpoints):
                 continue
             fault = await declarer.declare_pods(upstream, str(claim), endpoints.pods)
             if fault is not None:
-                faults[_part(str(claim))] = f"the upstream {upstream} is as it was: {fault}"
+                faults[_part(str(claim))] = f"the upstream {upstream} is unchanged: {fault}"
             elif upstream in declarer.views:
                 self._declared[upstream] = declarer.views[upstream].declaration, endpoints
         for upstream, view in declarer.views.items():
             by = view.declaration.discovered
             if by is not None and self.declaring_service(upstream, by.service) is None:
                 faults[f"upstream {upstream}"] = (
-                    f"no Service declares it any more (the last was {by.service}): its servers stay as they "
-                    f"were last seen; annotate the Service again, or delete the upstream"
+                    f"no Service declares it any more (the last was {by.service}): its last known servers "
+                    f"stay; annotate the Service again, or delete the upstream"
                 )
         return faults
 
     def _is_unread(self, service: str) -> bool:
-        """Tell whether the namespace of a Service (namespace/name) is watched, and not listed yet."""
+        """Return whether the namespace of a Service (namespace/name) is watched but not listed yet."""
         namespace = service.partition("/")[0]
         return any(not scope.is_known for scope in self._scopes if scope.namespace in (None, namespace))
 

@@ -1,16 +1,16 @@
 """The pods of a Service, from its EndpointSlices. Pure: the slices' order does not matter.
 
-    peer       a pod, by its name; what is no pod, by its address
-    zone       as the slice has it; one that no zone's name can be is none
-    address    IPv4 where the pod has one, else IPv6; the port is that of its slice
+    peer       a pod, by its name; an endpoint without a pod, by its address
+    zone       the slice's, if it is a valid zone name
+    address    IPv4 if the pod has one, else IPv6; the port is the slice's
     ready      neither `ready: false` nor terminating (no condition counts as ready)
     unready    `ready: false`
-    terminating, and serving still; one that serves no more is gone
+    terminating, and still serving; an endpoint that no longer serves is gone
 
-One endpoint may stand in several slices, while it is moved from one to the
-other. Termination is final, so any slice that says it is believed; otherwise
-any that says ready. Two pods of one name are a pod and its successor: the one
-that serves is taken.
+An endpoint may be in several slices while it moves between them. Termination is
+final, so one slice that reports it is enough. Otherwise one slice that reports
+ready is enough. Two pods of one name are a pod and its successor: the serving
+one counts.
 """
 
 import hashlib
@@ -26,18 +26,18 @@ from steelyard_controller.discovery.objects import Conditions, Endpoint, Endpoin
 
 LONGEST_NAME = 64
 
-# Of those that a fault is about: enough to see what they share.
-NAMED = 3
+# Pods named in a fault; these are enough to see what they have in common.
+MOST_NAMED = 3
 
 _RANKS: dict[Condition | None, int] = {"ready": 0, "unready": 1, "terminating": 2, None: 3}
-"""Of two pods of one name the one with the lower rank is taken; None is gone."""
+"""Among pods of one name, the one with the lowest rank counts; None is gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoints:
-    """What the slices of a Service say.
+    """The pods in the slices of a Service, by name.
 
-    `pods` are by name; None: nothing that could be followed, and what was known before holds.
+    `pods` is None if the slices cannot be followed; then the last known pods stay.
     """
 
     pods: tuple[Pod, ...] | None
@@ -46,7 +46,7 @@ class Endpoints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
-    """An endpoint as one slice has it."""
+    """An endpoint in one slice."""
 
     id: str
     uid: str
@@ -58,10 +58,10 @@ class _Entry:
 
 
 def pods_of(slices: Iterable[EndpointSlice], port: str) -> Endpoints:
-    """Return the pods of a Service whose port is called `port`: an empty name for one without."""
+    """Return the pods of a Service behind the port of this name, which may be empty."""
     given = sorted(slices, key=lambda each: each.metadata.name)
     if not given:
-        return Endpoints(pods=None, fault="it has no EndpointSlice: what was known of it holds")
+        return Endpoints(pods=None, fault="it has no EndpointSlice: its last known servers stay")
     entries: list[_Entry] = []
     without_port, odd, long, listed = [], [], [], 0
     for each in given:
@@ -78,19 +78,19 @@ def pods_of(slices: Iterable[EndpointSlice], port: str) -> Endpoints:
             else:
                 odd.append(_name(endpoint) or each.metadata.name)
     faults = [
-        _about(without_port, f"no TCP port {port or 'without a name'} there: left out"),
-        _about(odd, "no address that nginx could use: left out"),
-        _about(long, f"a name of more than {LONGEST_NAME} characters: cut, so no agent's samples have it"),
+        _fault(without_port, f"no TCP port {port or 'without a name'} there: left out"),
+        _fault(odd, "no address that nginx could use: left out"),
+        _fault(long, f"a name of more than {LONGEST_NAME} characters: cut, so no agent's samples match it"),
     ]
     fault = "; ".join(each for each in faults if each) or None
     if listed and not entries:
-        # A mistake in the Service, not a Service without pods: that must not take the servers away.
-        return Endpoints(pods=None, fault=f"{fault}; what was known of it holds")
+        # This is a mistake in the Service, not a Service without pods: the servers must stay.
+        return Endpoints(pods=None, fault=f"{fault}; its last known servers stay")
     return Endpoints(pods=_merged(entries), fault=fault)
 
 
 def _merged(entries: Sequence[_Entry]) -> tuple[Pod, ...]:
-    # A pod has one name in both families; of an address without a pod nobody knows whose other one it is.
+    # A pod has one name in both families. Addresses without a pod cannot be matched across families.
     has_v4 = any(not entry.is_pod and entry.ip.version == 4 for entry in entries)
     by_object: dict[str, dict[str, list[_Entry]]] = defaultdict(lambda: defaultdict(list))
     for entry in entries:
@@ -112,7 +112,7 @@ def _address(entries: Iterable[_Entry]) -> str:
 
 
 def _condition(entries: Iterable[_Entry]) -> Condition | None:
-    """Return what the slices say of one endpoint together; None: it is gone."""
+    """Return the condition of one endpoint from all slices; None: it is gone."""
     given = [entry.conditions for entry in entries]
     ending = [each for each in given if each.terminating]
     if ending:
@@ -121,8 +121,8 @@ def _condition(entries: Iterable[_Entry]) -> Condition | None:
 
 
 def _is_serving(conditions: Conditions) -> bool:
-    said = conditions.ready if conditions.serving is None else conditions.serving
-    return said is not False
+    serving = conditions.ready if conditions.serving is None else conditions.serving
+    return serving is not False
 
 
 def _port(given: EndpointSlice, name: str) -> int | None:
@@ -143,7 +143,7 @@ def _entry(given: EndpointSlice, endpoint: Endpoint, port: int | None) -> _Entry
         return None
     name = _name(endpoint)
     return _Entry(
-        # Of an address written out: a name of a peer cannot begin with a colon, or have one.
+        # The address written out, because a peer's name cannot contain a colon.
         id=_peer_id(name) if name else ip.exploded.replace(":", "-"),
         uid=(endpoint.target_ref.uid or "") if endpoint.target_ref else "",
         is_pod=name is not None,
@@ -160,7 +160,7 @@ def _name(endpoint: Endpoint) -> str | None:
 
 
 def _peer_id(name: str) -> str:
-    """Return the pod's name, or where no peer can have that name as much of it as can, and its digest."""
+    """Return the pod's name, or if that is no valid peer name, its valid part with a digest."""
     if wire.NAME.fullmatch(name):
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:12]
@@ -168,5 +168,5 @@ def _peer_id(name: str) -> str:
     return f"{plain[: LONGEST_NAME - 13] or 'pod'}-{digest}"
 
 
-def _about(peers: list[str], said: str) -> str | None:
-    return f"{name_list.shown(sorted(set(peers)), NAMED)}: {said}" if peers else None
+def _fault(peers: list[str], text: str) -> str | None:
+    return f"{name_list.shown(sorted(set(peers)), MOST_NAMED)}: {text}" if peers else None

@@ -1,8 +1,8 @@
-"""What is read of Kubernetes' Services and EndpointSlices, and of their lists and watch events. Pure.
+"""Kubernetes' Services and EndpointSlices, their lists and watch events, as far as they are read. Pure.
 
 The members are those of the API reference (core/v1 Service, discovery.k8s.io/v1
-EndpointSlice, meta/v1 ListMeta and WatchEvent); all others are skipped, unread.
-What Go leaves empty may be absent or null: both are None here.
+EndpointSlice, meta/v1 ListMeta and WatchEvent); all others are skipped.
+Members that are empty in Go may be absent or null: both are None here.
 """
 
 from typing import Annotated, TypeVar
@@ -16,7 +16,7 @@ SERVICE_LABEL = "kubernetes.io/service-name"
 T = TypeVar("T")
 
 Revision = Annotated[str, Meta(min_length=1)]
-"""A resourceVersion. Without one an answer is no list: not an empty one either."""
+"""A resourceVersion. An answer without one is not a list, not even an empty one."""
 
 Key = tuple[str, str]
 """A namespace and a name."""
@@ -55,7 +55,7 @@ class Service(Struct, frozen=True, kw_only=True):
 
 
 class Conditions(Struct, frozen=True, kw_only=True):
-    """The conditions of an endpoint; None is "not known"."""
+    """The conditions of an endpoint; None is "unknown"."""
 
     ready: bool | None = None
     serving: bool | None = None
@@ -63,7 +63,7 @@ class Conditions(Struct, frozen=True, kw_only=True):
 
 
 class Reference(Struct, frozen=True, kw_only=True):
-    """What an endpoint stands for."""
+    """The object behind an endpoint."""
 
     kind: str | None = None
     name: str | None = None
@@ -71,7 +71,7 @@ class Reference(Struct, frozen=True, kw_only=True):
 
 
 class Endpoint(Struct, frozen=True, kw_only=True, rename="camel"):
-    """One endpoint; of its addresses the first alone has a meaning."""
+    """One endpoint; only its first address has a meaning."""
 
     addresses: list[str] | None = None
     conditions: Conditions | None = None
@@ -80,7 +80,7 @@ class Endpoint(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SlicePort(Struct, frozen=True, kw_only=True):
-    """A port of all endpoints of a slice; without a number it stands for every port."""
+    """A port of all endpoints of a slice; without a number, it means every port."""
 
     name: str | None = None
     port: int | None = None
@@ -97,7 +97,7 @@ class EndpointSlice(Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def service(self) -> Key:
-        """Return the namespace and name of its Service; the name is empty where it has none."""
+        """Return the namespace and name of its Service; the name is empty if it has none."""
         return self.metadata.namespace, (self.metadata.labels or {}).get(SERVICE_LABEL, "")
 
 
@@ -127,14 +127,14 @@ class _Revision(Struct, frozen=True, kw_only=True):
 
 
 class Status(Struct, frozen=True, kw_only=True):
-    """What the API server says when it refuses."""
+    """The API server's answer to a refused request."""
 
     message: str | None = None
     code: int | None = None
 
 
 class UnreadableError(ValueError):
-    """This is not what the API reference promises; the message says why."""
+    """The text differs from the API reference; the message has the reason."""
 
 
 def read(value: bytes | Raw, kind: type[T]) -> T:
@@ -142,7 +142,7 @@ def read(value: bytes | Raw, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(value, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UnreadableError(f"what it sent is no {kind.__name__.strip('_')}: {error}") from None
+        raise UnreadableError(f"it did not send a {kind.__name__.strip('_')}: {error}") from None
 
 
 def revision_of(value: Raw) -> str:
@@ -151,7 +151,7 @@ def revision_of(value: Raw) -> str:
 
 
 def read_status(value: bytes | Raw) -> Status:
-    """Return a Status; an empty one where it is none, as an answer of a proxy in between."""
+    """Return a Status, or an empty one for any other text, such as a proxy's answer."""
     try:
         return read(value, Status)
     except UnreadableError:

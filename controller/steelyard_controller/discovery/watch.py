@@ -1,14 +1,13 @@
-"""Lists and watches one kind of object in one namespace, or in all, for as long as it runs. I/O.
+"""Lists and watches one kind of object in one namespace, or in all, until cancelled. I/O.
 
-A list comes in pages and is taken as a whole or not at all. A watch goes on from
-the revision of the last event or bookmark that was read; where the API server
-has forgotten that (410 Gone), or answers what is no watch, all is listed again.
-Whatever fails changes nothing: `objects` stay as they were, `fault` says what it
-is, and it is tried again.
+A list comes in pages, and is used only as a whole. A watch goes on from the
+revision of the last event or bookmark. If the API server has forgotten that
+revision (410 Gone), or its answer is not a watch, everything is listed again. A
+failure changes no `objects`; it is the `fault` until a later attempt succeeds.
 
-Each watch is to end after `watch_s`, by the API server. One that is still there
-a while later is ended here: a server that hangs, or sends a byte a second, is
-known by that, and by nothing else.
+The API server should end each watch after `watch_s`. A watch that goes on for
+longer is ended here. Nothing else reveals a server that hangs, or sends a byte a
+second.
 """
 
 import asyncio
@@ -32,11 +31,14 @@ PAGE_OBJECTS = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """How long a watch is to last and may be late, a page of a list may take, and pauses after a fault are.
+    """Times of watches, lists and pauses, in seconds.
 
-    A dead connection that the kernel does not notice is noticed by the end of a watch, and a watch anew costs
-    a request a minute. A page takes a second where the API server is not overloaded. Pauses grow up to half a
-    minute, as client-go's do.
+    watch_s           length of a watch: its end reveals a dead connection that the kernel did not notice,
+                      and a new watch costs one request
+    late_s            extra time before a watch is ended here
+    page_s            limit for a page of a list; it takes a second unless the API server is overloaded
+    first_pause_s     pause after a fault; it doubles with each further fault
+    longest_pause_s   limit of that pause, as in client-go
     """
 
     watch_s: float = 60.0
@@ -51,9 +53,9 @@ TIMING = Timing()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind(Generic[Object]):
-    """A kind of object: the start of its path, its name there, and as RBAC has it; what one is read as.
+    """A kind of object: the start of its path, its name there, its RBAC group, and its model.
 
-    Those that are not `wanted` are not kept: most Services of a cluster.
+    Only `wanted` objects are kept: most Services of a cluster are not.
     """
 
     prefix: str
@@ -85,15 +87,15 @@ ENDPOINT_SLICES = Kind(
 
 
 class _Gone(Exception):
-    """The revision to go on from is forgotten."""
+    """The API server has forgotten the revision to go on from."""
 
 
 class _Refused(Exception):
-    """The API server answered, and not what was asked for; the message says what."""
+    """The API server's answer is another one than requested; the message says how."""
 
 
 class Watch(Generic[Object]):
-    """The objects of one kind in a namespace (None: all); `clock` is the one that ages go by, in seconds."""
+    """The objects of one kind in a namespace (None: all); `clock` gives the time of ages, in seconds."""
 
     def __init__(
         self,
@@ -120,27 +122,27 @@ class Watch(Generic[Object]):
 
     @property
     def objects(self) -> Mapping[Key, Object] | None:
-        """All objects at the API server, as last seen; None before the first whole list."""
+        """Return the objects at the API server, as last seen; None before the first whole list."""
         return self._objects
 
     @property
     def fault(self) -> str | None:
-        """The last request's fault; None if it succeeded."""
+        """Return the last request's fault; None if it succeeded."""
         return self._fault
 
     @property
     def last_answer_s(self) -> float | None:
-        """The time of the last whole list, event, bookmark or end of a watch."""
+        """Return the time of the last whole list, event, bookmark or end of a watch."""
         return self._last_answer_s
 
     @property
     def lists(self) -> int:
-        """The number of whole lists taken."""
+        """Return the number of whole lists taken."""
         return self._lists
 
     @property
     def where(self) -> str:
-        """Return where it looks, in words."""
+        """Return the watched namespaces, in words."""
         return "all namespaces" if self.namespace is None else f"namespace {self.namespace}"
 
     async def run(self) -> None:
@@ -154,7 +156,7 @@ class Watch(Generic[Object]):
             except _Gone:
                 self._revision = None
                 log.info(
-                    "%s in %s: the API server has forgotten where the watch was; listing again",
+                    "%s in %s: the API server has forgotten the revision of the watch; listing again",
                     self.kind.plural, self.where, extra={"event": "relist"},
                 )  # fmt: skip
             except _Refused as error:
@@ -166,14 +168,14 @@ class Watch(Generic[Object]):
             except (AccessError, TimeoutError) as error:
                 self._fault = str(error)
             except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-                self._fault = f"the API server is away: {one_line(error)}"
+                self._fault = f"the API server is unreachable: {one_line(error)}"
             except Exception as error:
-                # What nobody foresaw must not end the discovery: what is known holds.
+                # An unexpected error must not end the discovery: the known objects stay.
                 log.exception("watching %s in %s failed; it is tried again", self.kind.plural, self.where)
                 self._revision, self._fault = None, one_line(error)
             self._changed()
             if self._clock() - began_s > self._timing.longest_pause_s:
-                # It went well for a while: what ended it is news.
+                # The watch worked for a while, so this fault is a new one.
                 pause_s = self._timing.first_pause_s
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, self._timing.longest_pause_s)
@@ -269,9 +271,9 @@ class Watch(Generic[Object]):
             return
         if status == 410:
             raise _Gone
-        said = objects.read_status(body).message or "no reason given"
+        reason = objects.read_status(body).message or "no reason given"
         if status == 401:
-            raise _Refused(f"the API server takes the credentials for nobody's (401): {said}")
+            raise _Refused(f"the API server does not accept the credentials (401): {reason}")
         if status == 403:
             role = (
                 "ClusterRole and ClusterRoleBinding"
@@ -279,7 +281,7 @@ class Watch(Generic[Object]):
                 else (f"Role and RoleBinding in {self.namespace}")
             )
             raise _Refused(
-                f"no right to {verb} {self.kind.plural} in {self.where} ({said}): give the controller's "
+                f"no right to {verb} {self.kind.plural} in {self.where} ({reason}): give the controller's "
                 f"ServiceAccount list and watch on {self.kind.plural}"
                 f"{'.' + self.kind.group if self.kind.group else ''} by a {role}"
             )
@@ -288,11 +290,11 @@ class Watch(Generic[Object]):
                 f"the API server has no {self.kind.prefix}/{self.kind.plural} (404): it is older "
                 "than 1.21, or something else answers there"
             )
-        raise _Refused(f"the API server answers {status}: {said}")
+        raise _Refused(f"the API server answers {status}: {reason}")
 
 
 async def _lines(answer: httpx.Response) -> AsyncIterator[bytes]:
-    """Yield the lines of a body that are not empty; what comes after the last newline is no whole one."""
+    """Yield the non-empty lines of a body, without a last one that has no newline."""
     rest = b""
     async for part in answer.aiter_bytes():
         *whole, rest = (rest + part).split(b"\n")

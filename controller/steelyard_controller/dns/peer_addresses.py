@@ -1,11 +1,11 @@
-"""The IP addresses, for each tick, of the peers that are declared by host name; and the names' faults.
+"""The IP addresses, at each tick, of the peers with host names; and the faults of the names.
 
 I/O by `resolver`. No tick waits for a look-up: names are resolved in the
-background, and each keeps its last address. A new leader begins with those of
-the last table and of the saved state, so that no server goes out of service
-because a name cannot be resolved just then. A peer whose new name has no answer
-yet keeps the address that it had. An upstream that never had a table is held
-back for a moment: its first one would lack all of its servers.
+background, and each keeps its last address. A new leader begins with the
+addresses of the last table and of the saved state. So no server goes out of
+service because its name cannot be resolved just then. A peer with a new name
+keeps its old address until the first answer. An upstream without any table yet
+is held back for a moment, because its first table would lack all servers.
 """
 
 import asyncio
@@ -15,15 +15,15 @@ from steelyard_controller.dns.resolver import Resolver
 from steelyard_controller.faults import Faults
 from steelyard_controller.tick.cycle import Cycle
 
-# How long the first table of an upstream is held back for its names, as long as one look-up may take.
+# The longest delay of an upstream's first table for its names: the time that one look-up may take.
 FIRST_TABLE_S = 2.0
 
-# A resolver on the same network answers within milliseconds: the first table need not wait for another tick.
+# A resolver on the same network answers within milliseconds, so the first table need not wait for a tick.
 FIRST_ANSWER_S = 0.1
 
 
 class PeerAddresses:
-    """The addresses of all upstreams' peers; `faults_of` gives one's faults, `clock` is the ticks'."""
+    """The addresses of all upstreams' peers; `faults_of` returns an upstream's faults."""
 
     def __init__(
         self,
@@ -40,9 +40,9 @@ class PeerAddresses:
         self._held: dict[str, float] = {}
 
     async def addresses(self, cycles: Mapping[str, Cycle]) -> dict[str, dict[str, str]]:
-        """Return the IP:port by upstream and peer, of the upstreams that have a peer with a host name.
+        """Return the IP:port by upstream and peer, for the upstreams with host names.
 
-        Such an upstream that is not among them has no address yet: its first table is not due.
+        If such an upstream is missing, it has no address yet: its first table is not due.
         """
         named = {name: cycle for name, cycle in cycles.items() if cycle.has_names}
         self._held = {name: since_s for name, since_s in self._held.items() if name in named}
@@ -57,15 +57,15 @@ class PeerAddresses:
         if self._asking is None or self._asking.done():
             every = [peer for cycle in named.values() for peer in cycle.declaration.upstream.peers]
             self._asking = asyncio.create_task(self._resolver.refresh(self._clock(), every), name="names")
-        if any(self._is_held(name, cycle) for name, cycle in named.items()):
+        if any(self._is_held_back(name, cycle) for name, cycle in named.items()):
             await asyncio.wait([self._asking], timeout=FIRST_ANSWER_S)
         return {
             name: self._addresses(name, cycle)
             for name, cycle in named.items()
-            if not self._is_held(name, cycle)
+            if not self._is_held_back(name, cycle)
         }
 
-    def _is_held(self, name: str, cycle: Cycle) -> bool:
+    def _is_held_back(self, name: str, cycle: Cycle) -> bool:
         since_s = self._held.setdefault(name, self._clock())
         return (
             cycle.generation == 0
@@ -86,14 +86,14 @@ class PeerAddresses:
         return addresses
 
     async def close(self) -> None:
-        """Cancel look-ups that are still running."""
+        """Cancel the running look-ups."""
         if self._asking is not None:
             self._asking.cancel()
             await asyncio.gather(self._asking, return_exceptions=True)
         await self._resolver.close()
 
-    def _note(self, upstream: str, wrong: Mapping[str, str]) -> None:
+    def _note(self, upstream: str, new_faults: Mapping[str, str]) -> None:
         faults, before = self._faults_of(upstream), self._noted.get(upstream, set())
-        for part in dict.fromkeys([*before, *wrong]):
-            faults.note(part, wrong.get(part))
-        self._noted[upstream] = set(wrong)
+        for part in dict.fromkeys([*before, *new_faults]):
+            faults.note(part, new_faults.get(part))
+        self._noted[upstream] = set(new_faults)

@@ -1,10 +1,10 @@
-"""Which IP address each host name has, and which address each peer gets from that. Pure: no I/O, no clock.
+"""The IP address of each host name, and the address of each peer. Pure: no I/O, no clock.
 
-    peer      its own IP:port, or the last address that its name resolved to; None before any
+    peer      its own IP:port, or the last address of its name; None before the first answer
     name      keeps its address while that is among the answers; otherwise it gets the first one, in order
 
-So a name with several addresses, in an order that differs from answer to
-answer, stays with one of them. `resolver` keeps one `Resolution` for each name.
+So a name with several addresses stays with one of them, even if their order
+differs from answer to answer. `resolver` keeps one `Resolution` for each name.
 """
 
 import ipaddress
@@ -16,14 +16,14 @@ from steelyard_protocol import peer_address
 from steelyard_controller.declarations.upstream import Peer
 
 FAULT_AGAIN_S = 5.0
-"""A name that was not found is resolved again sooner than others: its server may just be starting."""
+"""A name without an address is resolved again sooner than others: its server may just be starting."""
 
 NOT_YET = "is not resolved yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution:
-    """A name's address (None: never found), when it was last resolved, and the fault of that time."""
+    """A name's address (None: never resolved), with the time and fault of the last attempt."""
 
     ip: str | None
     asked_at_s: float
@@ -32,7 +32,7 @@ class Resolution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
-    """IP:port by peer, None for one that is left out; and faults by name or peer."""
+    """IP:port by peer, None for a peer that is left out; and faults by name or peer."""
 
     by_peer: dict[str, str | None]
     faults: dict[str, str]
@@ -41,8 +41,8 @@ class Addresses:
 def choose(previous: str | None, answers: Iterable[str]) -> str | None:
     """Return the previous address if it is still one of the answers, else the first; None without any.
 
-    The first by number, IPv4 before IPv6. What nginx cannot connect to is no answer:
-    an address with a zone, an unspecified or a multicast one.
+    The first is by number, IPv4 before IPv6. Addresses that nginx cannot connect to are ignored: those with
+    a zone, unspecified and multicast ones.
     """
     usable = sorted(
         {ip for ip in map(_usable, answers) if ip is not None}, key=lambda ip: (ip.version, int(ip))
@@ -62,7 +62,7 @@ def answered(before: Resolution | None, answers: Iterable[str], *, asked_at_s: f
 
 
 def failed(before: Resolution | None, why: str, *, asked_at_s: float) -> Resolution:
-    """Return a name's resolution after a failure: its last address stays."""
+    """Return a name's resolution after a failure; its last address stays."""
     ip = None if before is None else before.ip
     then = "its server is left out until it can" if ip is None else f"{ip} is kept"
     return Resolution(ip=ip, asked_at_s=asked_at_s, fault=f"cannot be resolved ({why}): {then}")
@@ -75,17 +75,17 @@ def names(peers: Iterable[Peer]) -> list[str]:
 
 
 def is_due(known: Resolution | None, *, now_s: float, again_s: float) -> bool:
-    """Tell whether a name is to be resolved: it never was, or that was too long ago."""
+    """Return whether a name is due: it was never resolved, or too long ago."""
     if known is None:
         return True
     return now_s - known.asked_at_s >= (again_s if known.fault is None else min(again_s, FAULT_AGAIN_S))
 
 
 def look_up(known: Mapping[str, Resolution], peers: Sequence[Peer]) -> Addresses:
-    """Return the peers' addresses, and the faults of those that have none or an old one.
+    """Return the peers' addresses, and the faults of names without an address or with an old one.
 
-    No two peers get the same address through a name, or its server would get two shares of the requests:
-    the first keeps it, and a peer that is declared by IP:port comes before all names.
+    No two peers get the same address through names, or its server would get two shares of the requests. The
+    first one keeps it, and a peer declared by IP:port comes before all names.
     """
     endpoints = {peer.id: peer_address.parsed(peer.address) for peer in peers}
     by_peer: dict[str, str | None] = {peer.id: None for peer in peers}
@@ -100,18 +100,18 @@ def look_up(known: Mapping[str, Resolution], peers: Sequence[Peer]) -> Addresses
         endpoint = endpoints[peer.id]
         if not endpoint.is_name:
             continue
-        found = known.get(endpoint.host)
-        if found is None or found.fault is not None:
-            faults[f"name {endpoint.host}"] = NOT_YET if found is None else found.fault or ""
-        if found is None or found.ip is None:
+        resolution = known.get(endpoint.host)
+        if resolution is None or resolution.fault is not None:
+            faults[f"name {endpoint.host}"] = NOT_YET if resolution is None else resolution.fault or ""
+        if resolution is None or resolution.ip is None:
             continue
-        where = peer_address.join(found.ip, endpoint.port)
+        where = peer_address.join(resolution.ip, endpoint.port)
         first = taken.setdefault(where, peer.id)
         if first == peer.id:
             by_peer[peer.id] = where
         else:
             faults[f"peer {peer.id}"] = (
-                f"{peer.address} is {where}, which {first} has already: it is left out; give each its own"
+                f"{peer.address} is {where}, the address of {first}: it is left out; give each its own"
             )
     return Addresses(by_peer=by_peer, faults=faults)
 

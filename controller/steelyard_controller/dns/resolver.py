@@ -1,7 +1,7 @@
 """Resolves the host names in peers' addresses, in the background of the ticks. I/O only.
 
-The system's resolver may take half a minute and has no timeout, so it runs in
-threads that nobody waits for: a late answer is used when it comes.
+The system's resolver may take half a minute and has no timeout. So it runs in
+threads that nothing waits for, and a late answer is used when it comes.
 `resolved_names` (pure) decides what follows from the answers.
 """
 
@@ -23,17 +23,17 @@ log = logging.getLogger("steelyard.controller")
 
 Lookup = Callable[[str], Awaitable[Sequence[str]]]
 
-# Threads that a hanging resolver can hold; at 2 ms an answer they resolve 8000 names in a second.
+# Threads that a hanging resolver can hold; at 2 ms an answer, they resolve 8000 names a second.
 MOST_AT_ONCE = 16
 
-# A name that is not declared any more is forgotten after this many times `again_s`.
+# A name that is no longer declared is forgotten after this many times `again_s`.
 FORGET_AFTER = 10
 
 
 async def ask_system(name: str) -> Sequence[str]:
-    """Return all addresses of a name, as the system's resolver gives them; raise OSError or UnicodeError."""
+    """Return all addresses of a name from the system's resolver; raise OSError or UnicodeError."""
     answer: Future[Sequence[str]] = Future()
-    answer.set_running_or_notify_cancel()  # who waits may give up, and the answer comes all the same
+    answer.set_running_or_notify_cancel()  # A caller that gives up must not cancel the look-up.
 
     def ask() -> None:
         try:
@@ -51,7 +51,7 @@ async def ask_system(name: str) -> Sequence[str]:
 class Resolver:
     """The host names of all upstreams. `addresses` may be called from any thread.
 
-    A name is resolved again after `again_s`; no answer within `timeout_s` is a fault.
+    A name is resolved again after `again_s`. No answer within `timeout_s` is a fault.
     """
 
     def __init__(self, lookup: Lookup = ask_system, *, again_s: float = 30.0, timeout_s: float = 2.0) -> None:
@@ -67,7 +67,7 @@ class Resolver:
         return resolved_names.look_up(self._known, peers)
 
     def unanswered(self, peers: Sequence[Peer]) -> list[Peer]:
-        """Return the peers of names that nobody has an answer about yet, good or bad."""
+        """Return the peers whose names have no answer yet, good or bad."""
         unknown = {name for name in resolved_names.names(peers) if name not in self._known}
         return (
             [peer for peer in peers if peer_address.parsed(peer.address).host in unknown] if unknown else []
@@ -80,7 +80,7 @@ class Resolver:
                 self._known[name] = Resolution(ip=ip, asked_at_s=-math.inf)
 
     async def refresh(self, now_s: float, peers: Sequence[Peer]) -> None:
-        """Resolve the names that are due, all at once; return when all are answered, or after `timeout_s`.
+        """Resolve the due names, all at once; return when all have an answer, or after `timeout_s`.
 
         `peers` are those of all upstreams. Later answers are used when they come. Never raises.
         """
@@ -112,21 +112,21 @@ class Resolver:
                         why = f"no answer within {self._timeout_s:g} s"
                         self._take(name, resolved_names.failed, why, now_s)
                     self._take(name, resolved_names.answered, await answer, now_s)
-                except (OSError, UnicodeError) as error:  # the latter: a name that cannot be one
-                    self._take(name, resolved_names.failed, _said(error), now_s)
+                except (OSError, UnicodeError) as error:  # UnicodeError: the text is not a host name.
+                    self._take(name, resolved_names.failed, _reason(error), now_s)
                 finally:
                     answer.cancel()
         finally:
             del self._asking[name]
 
-    def _take(self, name: str, by: Callable[..., Resolution], said: Sequence[str], now_s: float) -> None:
+    def _take(self, name: str, by: Callable[..., Resolution], answer: Sequence[str], now_s: float) -> None:
         before = self._known.get(name)
-        now = self._known[name] = by(before, said, asked_at_s=now_s)
+        now = self._known[name] = by(before, answer, asked_at_s=now_s)
         if now.fault is not None:
             if before is None or before.fault is None:
                 log.warning("name %s %s", name, now.fault)
         elif before is not None and before.ip not in {None, now.ip}:
-            log.info("name %s is %s now, and was %s", name, now.ip, before.ip)
+            log.info("name %s is now %s, previously %s", name, now.ip, before.ip)
         elif before is not None and before.fault is not None:
             log.info("name %s is resolved again: %s", name, now.ip)
 
@@ -137,5 +137,5 @@ class Resolver:
                 del self._known[name]
 
 
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__

@@ -1,9 +1,9 @@
 """The answers to HAProxy's agent-check: a line in, a line out.
 
 Pure. The protocol is HAProxy's (configuration manual, 5.2, "agent-check"): words
-that change the server, and after a `#` a text for people. A server's weight in
-HAProxy is an integer of 0..256, whole by cutting off, and is set as a percentage
-of the one that haproxy.cfg has for it:
+that change the server, then a text for people after a `#`. A server's weight in
+HAProxy is an integer of 0..256, rounded down. It is set as a percentage of the
+weight in haproxy.cfg:
 
     floor(c_j percent / 100) = t_j     c_j: the configured weight; t_j: steelyard_protocol.haproxy_weights
 """
@@ -17,8 +17,8 @@ from steelyard_protocol.haproxy_weights import MOST, haproxy_weights
 
 from steelyard_controller.tick.outcome import Outcome
 
-# The weight in haproxy.cfg where the question has none; the percentage then is the weight.
-CONFIGURED = 100
+# The weight in haproxy.cfg if the question has none; then the percentage is the weight.
+DEFAULT_CONFIGURED_WEIGHT = 100
 
 _QUESTION = re.compile(
     rf"(?P<upstream>{wire.NAME.pattern})/(?P<peer>{wire.NAME.pattern})(?:[ \t]+(?P<weight>[0-9]{{1,3}}))?"
@@ -27,7 +27,7 @@ _QUESTION = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """The server that HAProxy asks about; `configured` is its weight in haproxy.cfg, 1..256."""
+    """A question about a server; `configured` is its weight in haproxy.cfg, 1..256."""
 
     upstream: str
     peer: str
@@ -44,11 +44,11 @@ class Row:
 
 
 def question(line: bytes) -> Question | None:
-    """Read `upstream/peer` or `upstream/peer weight`; None when it is neither."""
+    """Read `upstream/peer` or `upstream/peer weight`; return None for anything else."""
     words = _QUESTION.fullmatch(line.decode("ascii", "replace").strip(" \t\r\n"))
     if words is None:
         return None
-    configured = CONFIGURED if words["weight"] is None else int(words["weight"])
+    configured = DEFAULT_CONFIGURED_WEIGHT if words["weight"] is None else int(words["weight"])
     if not 1 <= configured <= MOST:
         return None
     return Question(upstream=words["upstream"], peer=words["peer"], configured=configured)
@@ -61,15 +61,15 @@ def rows(outcome: Outcome) -> Mapping[str, Row]:
 
 
 def answer(row: Row, configured: int) -> bytes:
-    """Return the line for a peer whose weight in haproxy.cfg is `configured`."""
+    """Return the line for a peer with the weight `configured` in haproxy.cfg."""
     percent = "" if row.weight is None else f" {_percent(row.weight, configured)}%"
     return line(f"{row.words}{percent}", row.why)
 
 
 def line(words: str, why: str) -> bytes:
-    """Return an answer and its text for people; words that HAProxy does not know change nothing.
+    """Return an answer and its text for people, which HAProxy shows on its statistics page.
 
-    It shows them on its statistics page.
+    Words that HAProxy does not know change nothing.
     """
     comment = f"#{why}" if why else ""
     return f"{' '.join(filter(None, (words, comment)))}\n".encode("ascii", "replace")
@@ -80,10 +80,10 @@ def _row(outcome: Outcome, peer: str, state: str, weight: int) -> Row:
         return Row(words="down", weight=None, why="a person took it down in Steelyard")
     if state == "drain":
         return Row(words="up drain", weight=None, why="a person drains it in Steelyard")
-    return Row(words="up ready", weight=weight, why=_missed(outcome, peer))
+    return Row(words="up ready", weight=weight, why=_agent_remark(outcome, peer))
 
 
-def _missed(outcome: Outcome, peer: str) -> str:
+def _agent_remark(outcome: Outcome, peer: str) -> str:
     received = outcome.inbox.samples.get(peer)
     if received is None:
         return "no sample yet"
@@ -94,7 +94,7 @@ def _missed(outcome: Outcome, peer: str) -> str:
 
 
 def _percent(weight: int, configured: int) -> int:
-    """Return the percentage of `configured` that HAProxy makes the nearest to `weight` of, and at least 1."""
+    """Return the percentage of `configured`, at least 1, that gives the weight nearest to `weight`."""
     below = 100 * weight // configured
     possible = [percent for percent in (below, below + 1) if configured * percent // 100 >= 1]
     return min(possible, key=lambda percent: abs(configured * percent // 100 - weight))

@@ -1,11 +1,11 @@
 """The TCP listener for HAProxy's agent-check: one port for every peer of every upstream.
 
-I/O around `agent_answer`. One line comes in, one goes out, the connection is
-closed. A connection costs no thread and lives at most `DEADLINE_S`, so a client
-that is silent, slow or does not read holds nothing up; there are at most
-`most_connections` of them. A question that has no answer (a malformed line, an
-unknown peer, a controller that does not lead) gets a line that changes nothing
-in HAProxy, which then keeps the weights it has.
+I/O around `agent_answer`. One line comes in, one goes out, and the connection is
+closed. A connection costs no thread and lives at most `DEADLINE_S`. So a client
+that is silent, slow or does not read blocks nothing. There are at most
+`most_connections` of them. Some questions have no answer: a malformed line, an
+unknown peer, or a controller that does not lead. They get a line that changes
+nothing in HAProxy, which keeps its weights.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from steelyard_controller.tick.outcome import Outcome
 
 log = logging.getLogger("steelyard.controller")
 
-# HAProxy itself gives an answer as long as its agent-inter, 2 s by default.
+# HAProxy's own timeout is its agent-inter, 2 s by default.
 DEADLINE_S = 2.0
 
 # Two names of 64 characters, a slash and a weight take 133.
 LONGEST_LINE = 256
 
-# HAProxy asks about 1000 servers in 2 s, and each question is over in a millisecond: this is ample.
+# HAProxy asks for about 1000 servers in 2 s, and a question takes a millisecond, so this is ample.
 MOST_CONNECTIONS = 1000
 
 # This many different complaints are logged, each once: no client may fill the disk.
@@ -51,7 +51,7 @@ class AgentCheck:
         self._complained: set[str] = set()
 
     async def start(self, host: str, port: int) -> None:
-        """Listen; raise OSError where that is not possible."""
+        """Listen; raise OSError if that is not possible."""
         self._server = await asyncio.start_server(self._serve, host, port, limit=LONGEST_LINE, backlog=1024)
 
     async def stop(self) -> None:
@@ -65,14 +65,14 @@ class AgentCheck:
         self._server = None
 
     def answer(self, line: bytes) -> bytes:
-        """Return the answer to one line of HAProxy's."""
+        """Return the answer to one line from HAProxy."""
         asked = agent_answer.question(line)
         if asked is None:
             shown = line[:80].decode("ascii", "backslashreplace")
             return self._complain(
                 "not-a-question", "question",
-                f'{shown!r} is no question: write agent-send "UPSTREAM/PEER\\n", '
-                'or "UPSTREAM/PEER WEIGHT\\n" where the server\'s weight is not 100',
+                f'{shown!r} is not a question: write agent-send "UPSTREAM/PEER\\n", '
+                'or "UPSTREAM/PEER WEIGHT\\n" if the server\'s weight is not 100',
             )  # fmt: skip
         if self._controller.role != "leader":
             self._rows.clear()
@@ -82,16 +82,16 @@ class AgentCheck:
             self._rows.pop(asked.upstream, None)
             return self._complain(
                 "unknown-upstream", f"upstream {asked.upstream}",
-                f"there is no upstream {asked.upstream}: declare it, or mend agent-send",
+                f"there is no upstream {asked.upstream}: declare it, or correct agent-send",
             )  # fmt: skip
         if view.outcome is None:
-            return agent_answer.line("", "nothing is decided yet")
+            return agent_answer.line("", "there is no decision yet")
         row = self._rows_of(asked.upstream, view.outcome).get(asked.peer)
         if row is None:
             return self._complain(
                 "unknown-server", f"server {asked.upstream}/{asked.peer}",
-                f"the weight table of {asked.upstream} has no {asked.peer}: declare it, mend agent-send, "
-                "or see that its name resolves",
+                f"the weight table of {asked.upstream} has no {asked.peer}: declare it, correct agent-send, "
+                "or check that its name resolves",
             )  # fmt: skip
         return agent_answer.answer(row, asked.configured)
 
@@ -106,13 +106,13 @@ class AgentCheck:
             self._log_once(
                 "too-many",
                 f"{self._most_connections} connections are open; more are closed at once: "
-                "who else asks this port?",
+                "which other clients use this port?",
             )
             writer.transport.abort()
             return
         self.open.add(writer.transport)
         try:
-            # Of the answer too: the other side may not read.
+            # The deadline includes the answer, because the other side may not read.
             async with asyncio.timeout(self._deadline_s):
                 line = await _line(reader)
                 if line is not None:
@@ -126,7 +126,7 @@ class AgentCheck:
                     f'no whole line within {self._deadline_s:g} s: does agent-send end with "\\n"?',
                 )
         except (OSError, asyncio.CancelledError):
-            pass  # the client is gone; or the process ends, which asyncio would log as a connection's error
+            pass  # The client is gone, or the process ends, which asyncio would log as a connection's error.
         finally:
             writer.transport.abort()
             self.open.discard(writer.transport)
@@ -143,7 +143,7 @@ class AgentCheck:
 
 
 async def _line(reader: asyncio.StreamReader) -> bytes | None:
-    """Return what came before a newline or the end, or more than the longest line; None: nothing came."""
+    """Return the text before a newline or the end, or more than the longest line; None: no text."""
     try:
         return (await reader.readuntil()).removesuffix(b"\n")
     except asyncio.IncompleteReadError as ended:

@@ -1,1 +1,1 @@
-"""Leader election by a lease, what a new leader takes over, and the loop that ticks while it leads."""
+"""Leader election by a lease, the takeover by a new leader, and the loop that ticks under the lease."""

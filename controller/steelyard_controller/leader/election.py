@@ -2,19 +2,20 @@
 
 One `step` each third of a lease: a standby asks whether the lease is free, the
 leader renews it. The lease counts from before the request that took it, on
-this machine's own clock, so it ends here before it ends in Redis.
+this machine's own clock. So it ends here before it ends in Redis.
 
-A leader whose lease has run out unanswered (Redis away, or this process
-paused) is *uncertain*. It asks Redis before anything else; while Redis does
-not answer it goes on, because then nobody else can take the lease either,
-unless Redis is away from this machine alone: then Memcached holds a table of a
-higher term, and the tick loop, which reads before it publishes, ends this lead.
-The same holds for a Redis that answers and takes no writes (a replica, its disk
-full): the lease runs out there, and nobody can take it.
+A leader whose lease ran out without an answer (Redis is unreachable, or this
+process was paused) is *uncertain*. It asks Redis before anything else. While
+Redis does not answer, it goes on, because no other controller can take the
+lease either. The exception is a Redis that is unreachable from this machine
+alone. Then Memcached has a table of a higher term, and the tick loop, which
+reads before it publishes, ends this lead. A Redis that answers but takes no
+writes (a replica, or its disk is full) is the same case: the lease runs out
+there, and no controller can take it.
 
-A store that was wiped knows neither who led nor what was declared. The
-controller that led still knows, so it takes the lease at once, and the others
-wait for it, for `PATIENCE_LEASES`: they would begin with no upstream at all.
+A wiped store has lost the last leader and all declarations. The last leader
+still has them, so it takes the lease at once. The others wait for it, for
+`PATIENCE_LEASES`, because they would begin without any upstream.
 """
 
 import asyncio
@@ -29,15 +30,15 @@ from steelyard_controller.store.saved_state import NewerVersion
 
 log = logging.getLogger("steelyard.controller")
 
-# One for the earlier leader to notice, which asks each third of a lease; one more for a slow start of Redis.
+# One lease for the last leader to notice, at one of its steps; one more for a slow start of Redis.
 PATIENCE_LEASES = 2
 
-# A controller that took the lease and then failed to take over leaves it to others for this long.
+# A controller that fails to take over leaves the lease to others for this long.
 REST_LEASES = 2
 
 
 class Election:
-    """This controller as a candidate; `clock` is monotonic and runs on while the process is stopped."""
+    """This controller as a candidate; `clock` is monotonic and counts on while the process is stopped."""
 
     def __init__(
         self,
@@ -71,27 +72,27 @@ class Election:
 
     @property
     def lease(self) -> Lease | None:
-        """This controller's lease; None while it does not lead."""
+        """Return this controller's lease; None while it does not lead."""
         return self._lease
 
     @property
     def seen(self) -> Lease | None:
-        """The leader's lease as last seen, this controller's or another's; None: none, or unknown."""
+        """Return the leader's lease as last seen, this controller's or another's; None: none, or unknown."""
         return self._seen
 
     @property
     def certain(self) -> bool:
-        """Tell whether no other controller can have the lease now."""
+        """Return whether no other controller can have the lease now."""
         return self._lease is not None and (self._store.volatile or self._clock() < self._until_s)
 
     @property
     def left_s(self) -> float | None:
-        """Return for how long the lease is certain; None: there is none."""
+        """Return the seconds for which the lease is certain; None: there is none."""
         return None if self._lease is None else max(0.0, self._until_s - self._clock())
 
     @property
     def is_due(self) -> bool:
-        """Tell whether a third of a lease or more has passed since the last step."""
+        """Return whether a third of a lease or more has passed since the last step."""
         return self._clock() - self._asked_s >= self._lease_s / 3
 
     async def step(self, above: Callable[[], Awaitable[int]]) -> None:
@@ -109,7 +110,7 @@ class Election:
         """Stop leading; with `rest`, leave the lease to others for `REST_LEASES`."""
         if self._lease is not None:
             log.warning(
-                "term %d is over: %s; nothing more is published", self._lease.term, why,
+                "term %d is over: %s; this controller publishes nothing more", self._lease.term, why,
                 extra={"event": "stepped_down", "term": self._lease.term},
             )  # fmt: skip
         if rest:
@@ -125,24 +126,24 @@ class Election:
                     await self._store.release(lease)
                 except Unavailable:
                     return
-                log.info("term %d given back", lease.term, extra={"event": "released", "term": lease.term})
+                log.info("term %d released", lease.term, extra={"event": "released", "term": lease.term})
 
     async def _keep_or_ask(self, above: Callable[[], Awaitable[int]]) -> None:
         lease, began_s = self._lease, self._clock()
         if lease is not None:
             kept = await self._store.renew(lease, lease_s=self._lease_s)
-            # `drop` may have been called while Redis was asked.
+            # `drop` may have been called during the request.
             if self._lease is lease and kept:
                 self._until_s = began_s + self._lease_s
                 return
-        # A lost lease is dropped once it is known who has it, or it is taken anew. Where it has run out and
-        # the store takes no writes, this raises: nobody else can take it then, and the leader goes on.
+        # A lost lease is dropped when its new holder is known, or it is taken again. If it has run out and
+        # the store takes no writes, this raises. Then no other controller can take it: the leader goes on.
         await self._ask(above, lost=lease)
 
     async def _ask(self, above: Callable[[], Awaitable[int]], *, lost: Lease | None) -> None:
         leader = await self._store.leader()
         if leader is not None and self._is_ours(leader):
-            # Dropped here and not expired there: release it, because leading again needs a new term.
+            # It was dropped here but has not expired there. Leading again needs a new term, so release it.
             await self._store.release(leader)
             leader = None
         if leader is None and self._clock() >= self._rest_until_s:
@@ -168,7 +169,7 @@ class Election:
         if lease is None and self._empty_since_s is None:
             self._empty_since_s = began_s
             log.warning(
-                "the state store is empty, although term %d was led: whoever led has %g s to fill it again",
+                "the state store is empty, although term %d was led: the last leader has %g s to refill it",
                 highest, PATIENCE_LEASES * self._lease_s, extra={"event": "empty_store"},
             )  # fmt: skip
         elif lease is not None:
@@ -181,7 +182,7 @@ class Election:
 
     def _is_patient(self, highest: int, now_s: float) -> bool:
         if self._own_term >= highest:
-            return False  # Nobody led after this one, or nobody at all.
+            return False  # No other controller has led since, or none ever has.
         since_s = self._empty_since_s
         return since_s is None or now_s - since_s < PATIENCE_LEASES * self._lease_s
 

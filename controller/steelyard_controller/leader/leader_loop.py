@@ -1,12 +1,13 @@
-"""The leader loop: keep or seek the lease; after a takeover, tick for as long as the lease is ours.
+"""The leader loop: hold or seek the lease; after a takeover, tick for as long as this controller holds it.
 
-I/O by its parts. Two tasks: one steps the election each third of a lease, also
-while it takes over; the other ticks. Whichever of them finds that the lease is
-lost ends the ticks; at the end of the process the running tick is completed
+I/O by its parts. It has two tasks. One steps the election each third of a lease,
+even during a takeover; the other ticks. The ticks end when either task finds
+that the lease is lost. At the end of the process, the running tick is completed
 before the lease is released, because a thread that writes cannot be cancelled.
 
-Who leads must tick: a tick that makes no progress for `stuck_after_s` gives the
-lease up to a controller whose ticks do, and is not waited for at the end.
+A leader must tick. If a tick makes no progress for `stuck_after_s`, this
+controller gives the lease up to another one, and the end of the process does
+not wait for that tick.
 """
 
 import asyncio
@@ -33,25 +34,26 @@ log = logging.getLogger("steelyard.controller")
 
 Result = TypeVar("Result")
 
-# A tick of thousands of servers may outlast its period; one that gets nothing done for this many is stuck.
+# A tick of thousands of servers may outlast its period. One without progress for this many periods is stuck.
 STUCK_TICKS = 2
 
-# A step waits a quarter of a second for Memcached or Redis; a machine that is busy may stretch that tenfold.
+# A step waits a quarter of a second for Memcached or Redis; a busy machine may stretch that tenfold.
 STUCK_LEAST_S = 3.0
 
-# It may go on; after this many times what counts as stuck nobody should wait for it.
+# A stuck tick may still go on. After this many times `stuck_after_s`, only a restart helps.
 DEAD_AFTER = 3
 
 Addresses = Callable[[Mapping[str, Cycle]], Awaitable[Mapping[str, Mapping[str, str]]]]
-"""Returns the resolved addresses of the peers that are declared by host names, by upstream and peer."""
+"""Returns the IP:port of each peer with a host name, by upstream and peer."""
 
 
 class LeaderLoop:
     """Leads while it has the lease, and stands by otherwise.
 
-    `ticked` is called after each tick with its seconds, and those that it began after it was due;
-    `on_tick` with each upstream after its tick, `on_step` is awaited after each step of the
-    election. The lock `changing` is held while declarations change, or must not change.
+    ticked    called after each tick, with its duration and its delay, in seconds
+    on_tick   called with each upstream after its tick
+    on_step   awaited after each step of the election
+    changing  a lock, held while declarations change or must not change
     """
 
     def __init__(
@@ -89,27 +91,27 @@ class LeaderLoop:
 
     @property
     def led(self) -> Lease | None:
-        """The lease under which this controller leads, once its takeover is done; None: it does not."""
+        """Return the lease under which this controller leads, once its takeover is done; else None."""
         return self._led
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether the loop ended without its last tick, whose thread may never end."""
+        """Return whether the loop ended without its last tick, whose thread may never end."""
         return self._is_abandoned
 
     @property
     def stuck_s(self) -> float:
-        """Return for how long the running tick has made no progress; 0 up to `stuck_after_s`."""
+        """Return the seconds without progress of the running tick; 0 up to `stuck_after_s`."""
         idle_s = 0.0 if self._progressed_s is None else time.monotonic() - self._progressed_s
         return idle_s if idle_s > self.stuck_after_s else 0.0
 
     @property
     def is_dead(self) -> bool:
-        """Tell whether a tick has been stuck for so long that only a restart will mend it."""
+        """Return whether a tick has been stuck for so long that only a restart helps."""
         return self.stuck_s > DEAD_AFTER * self.stuck_after_s
 
     async def run(self) -> None:
-        """Lead or stand by until cancelled; then release the lease. Raises what nobody foresaw."""
+        """Lead or stand by until cancelled; then release the lease. Raises unexpected errors."""
         tasks = [
             asyncio.create_task(self._keep_lease(), name="lease"),
             asyncio.create_task(self._tick_for_ever(), name="ticks"),
@@ -119,7 +121,7 @@ class LeaderLoop:
             for task in ended:
                 task.result()
         finally:
-            # Not cancelled: the step and the tick that run are completed, which does not take long.
+            # They are not cancelled: the running step and tick are completed, which takes a short time.
             self._stopping.set()
             self._begun.set()
             _, running = await asyncio.wait(tasks, timeout=self.stuck_after_s)
@@ -138,20 +140,20 @@ class LeaderLoop:
                 self._give_up_if_stuck()
                 await self._step()
             except Exception:
-                log.exception("keeping the lease failed; it is tried again")
+                log.exception("keeping the lease failed; the next step tries again")
             began_s = time.monotonic()
             await self._pause(self._lease_s / 3)
             if self._progressed_s is not None and time.monotonic() - began_s > self._lease_s:
-                # This process stood still, and the tick with it: that says nothing of the tick.
+                # This process was stopped, and the tick with it: the tick is not stuck.
                 self._progressed_s = time.monotonic()
 
     def _give_up_if_stuck(self) -> None:
-        """Leave the lease to others while the running tick makes no progress; take it again once it does."""
+        """Leave the lease to others while the running tick makes no progress; seek it again afterwards."""
         if self.stuck_s == 0.0:
             self._faults.note("ticks", None)
             return
         why = f"its tick has made no progress for {self.stuck_s:.0f} s"
-        self._faults.note("ticks", f"{why}: others may lead; see the log, and restart this controller")
+        self._faults.note("ticks", f"{why}: another controller may lead; see the log, restart this one")
         self._election.drop(why, rest=True)
 
     async def _step(self) -> None:
@@ -182,7 +184,7 @@ class LeaderLoop:
         except (Unavailable, LeaseLost, NewerVersion) as error:
             self._refuse_to_lead(str(error))
         except Exception:
-            # A bug, which another controller's version or data may not have.
+            # A bug: another controller's version or data may be free of it.
             log.exception("leading could not begin")
             self._refuse_to_lead("see the log")
         else:
@@ -198,7 +200,7 @@ class LeaderLoop:
             )  # fmt: skip
 
     async def _renewing(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Do some work, and renew the lease meanwhile; whether it was lost is the next step's to see."""
+        """Do some work, and renew the lease meanwhile; the next step notices whether it was lost."""
         doing = asyncio.create_task(work)
         try:
             while not (await asyncio.wait({doing}, timeout=self._lease_s / 3))[0]:
@@ -242,16 +244,16 @@ class LeaderLoop:
         self._progressed_s = time.monotonic()
 
     async def _pause(self, seconds: float) -> None:
-        """Sleep, until the loop is to stop at the latest."""
+        """Sleep; stop early when the loop is to stop."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, seconds)):
                 await self._stopping.wait()
 
     async def _tick_guarded(self) -> bool:
-        """Do one tick; tell whether it was the first of some upstreams: others may wait for theirs."""
+        """Do one tick; return whether it was the first of some upstreams: others may wait for theirs."""
         lease, resumed = None, False
         try:
-            # After a pause, first find out who leads; `is_due` spares a store that is away the question.
+            # After a pause, first find out which controller leads, but do not ask an unreachable store often.
             if not self._election.certain and self._election.is_due:
                 await self._step()
             lease = self._led
@@ -263,7 +265,7 @@ class LeaderLoop:
                         time.monotonic(),
                         lease=lease,
                         certain=self._permission(lease),
-                        # Nothing has been learnt yet that was not read just now.
+                        # A resumed upstream has learnt nothing new since its state was read.
                         keep=self._election.certain and not resumed,
                         only=first or None,
                         addresses=await self._addresses(self._loop.cycles),
@@ -279,13 +281,13 @@ class LeaderLoop:
                 self._refuse_to_lead(str(error))
             await self._step()
         except Forbidden:
-            pass  # The lease ran out within the tick; the next one asks for it first.
+            pass  # The lease ran out within the tick; the next tick asks for it first.
         except Exception:
-            # The loop must survive a bug: the last table holds, the next tick tries again.
+            # The loop must survive a bug: the last table holds, and the next tick tries again.
             log.exception("this tick failed; the last tables hold")
         return resumed
 
     def _permission(self, lease: Lease) -> Callable[[], bool]:
-        """Return the check before each write of a tick: the lease is ours, and as certain as at the start."""
+        """Return the check before each write of a tick: the lease is still ours, and no less certain."""
         sure = self._election.certain
         return lambda: self._election.lease is lease and (self._election.certain or not sure)

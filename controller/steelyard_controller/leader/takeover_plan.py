@@ -1,9 +1,10 @@
-"""The plan of a takeover: which declarations hold for a new leader, and what must change in the store.
+"""The plan of a takeover: the new leader's declarations, and the changes to make in the store.
 
-Pure. Usually the store is right, since the leader before stored every change.
-But a controller that led last itself, and lost the lease only because the store
-was away, wiped, or restored from an older copy, knows better than the store.
-Then the file is applied to these declarations by `declaration.with_file`.
+Pure. Usually the store is right, because the previous leader stored every
+change. The exception is a controller that led last, and lost the lease only
+because the store was unreachable, wiped, or restored from an older copy. Its own
+declarations are newer than the store's. Then `declaration.with_file` applies the
+configuration file to them.
 """
 
 from collections.abc import Mapping
@@ -18,9 +19,10 @@ from steelyard_controller.store.interface import StoredDeclarations
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeoverPlan:
-    """The declarations that hold, the changes of the store, and by upstream why its section was refused.
+    """The declarations in force and the changes to make in the store.
 
-    `before_file` has what was declared before of those that the file has changed.
+    refused       why the file's section of an upstream was refused, by upstream
+    before_file   the previous declarations of upstreams that the file changed
     """
 
     declarations: Mapping[str, Declaration]
@@ -34,7 +36,7 @@ def plan_takeover(
 ) -> TakeoverPlan:
     """Return the plan; `own` are the caller's declarations if it led last, else None.
 
-    Damaged declarations in the store are not overwritten: a person may want to repair them.
+    Damaged declarations in the store stay there: a person may want to repair them.
     """
     now = dict(stored.known if own is None else own)
     refused, before_file = {}, {}
@@ -42,7 +44,7 @@ def plan_takeover(
         try:
             applied = with_file(now.get(name), section)
         except ValidationError as error:
-            refused[name] = f"it does not go with what was set over REST, and is left out: {mistakes(error)}"
+            refused[name] = f"it contradicts what was set over REST, and is ignored: {mistakes(error)}"
             continue
         if applied is not None:
             before_file[name] = now.get(name)
@@ -52,5 +54,5 @@ def plan_takeover(
         if name not in stored.damaged and stored.known.get(name) != declared:
             changes[name] = declared
     for name in stored.damaged & set(now):
-        refused[name] = "its declaration in the store is damaged; the file's stands until a change over REST"
+        refused[name] = "its stored declaration is damaged; the file's is used until a change over REST"
     return TakeoverPlan(declarations=now, changes=changes, refused=refused, before_file=before_file)

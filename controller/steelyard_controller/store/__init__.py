@@ -1,1 +1,1 @@
-"""The state store: its interface, the stores in Redis and in memory, and the documents they keep."""
+"""The state store: its interface, the stores in Redis and in memory, and the documents in them."""

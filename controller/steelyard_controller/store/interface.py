@@ -1,9 +1,9 @@
-"""The interface of a state store: declarations, saved states, history, and the lease that allows to write.
+"""The interface of a state store: declarations, saved states, history, and the lease of the leader.
 
 No I/O here: `redis_store` and `memory_store` implement it. Every write is
-fenced: it names the lease under which it is made, and changes nothing once
-another controller has the lease. A store that is away raises `Unavailable`;
-the controller then goes on from memory and says that it is degraded.
+fenced: it names its lease, and changes nothing once another controller has the
+lease. An unreachable store raises `Unavailable`; then the controller goes on
+from memory and reports that it is degraded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,20 +20,20 @@ SCHEMA = 1
 
 
 class Unavailable(Exception):
-    """The store did not answer, or refused; the message says what happened."""
+    """The store did not answer, or refused; the message has the reason."""
 
 
 class Rejected(Unavailable):
-    """The store answers and refuses this key or this value, not all of them."""
+    """The store answers, but refuses this key or value."""
 
 
 class LeaseLost(Exception):
-    """The writer no longer has the lease: it must stop at once. Nothing was written."""
+    """The writer no longer has the lease and must stop at once. Nothing was written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredDeclarations:
-    """The stored declarations by upstream; `damaged` are the upstreams whose declarations cannot be read."""
+    """The stored declarations by upstream; `damaged` names the upstreams with an unreadable one."""
 
     known: Mapping[str, Declaration]
     damaged: frozenset[str] = frozenset()
@@ -45,20 +45,20 @@ class Store(Protocol):
     volatile: bool
 
     async def open(self) -> None:
-        """Check the schema; raise `NewerVersion` where a later version wrote it."""
+        """Check the schema; raise `NewerVersion` if a later version wrote it."""
 
     async def leader(self) -> Lease | None:
-        """Return the current lease; None: nobody has it."""
+        """Return the current lease; None: it is free."""
 
     async def acquire(self, draft: Lease, *, lease_s: float, above: int, patient: bool) -> Lease | None:
-        """Take the lease if it is free, with a term above `above`; return the lease that holds now.
+        """Take the lease if it is free, with a term above `above`; return the lease now in force.
 
-        The term is the last one known plus 1, or the draft's where none is known. From a store that is new
-        or was wiped a `patient` candidate gets nothing: None. Raises `NewerVersion`.
+        The term is the last known one plus 1, or the draft's if none is known. If the store is new or was
+        wiped, a `patient` candidate gets None. Raises `NewerVersion`.
         """
 
     async def renew(self, lease: Lease, *, lease_s: float) -> bool:
-        """Renew the lease; False when another controller has it, or nobody."""
+        """Renew the lease; return False if another controller has it, or none."""
 
     async def release(self, lease: Lease) -> None:
         """Release the lease, if this controller still has it."""
@@ -69,24 +69,24 @@ class Store(Protocol):
     async def declare(
         self, lease: Lease, changes: Mapping[str, Declaration | None], audit: Sequence[Entry] = ()
     ) -> None:
-        """Store declarations and who made them, all or none; None deletes all but that. Raise `LeaseLost`."""
+        """Store declarations with their audit entries, all or none; None deletes one. Raise `LeaseLost`."""
 
     async def audit(self, *, before: int | None, most: int) -> Sequence[tuple[int, bytes]]:
-        """Return the entries of the audit log with an id below `before`, newest first, at most so many."""
+        """Return at most `most` entries of the audit log with an id below `before`, newest first."""
 
     async def load(self, upstreams: Sequence[str]) -> Mapping[str, SavedState]:
-        """Return the saved states of those that have one which is not damaged; raise `NewerVersion`."""
+        """Return the readable saved states of these upstreams; raise `NewerVersion`."""
 
     async def keep(
         self, lease: Lease, upstream: str, saved: SavedState | None, moment: bytes = b"", *, most: int = 1
     ) -> None:
-        """Save a state, and add a moment to the history of about the last `most`; None and no bytes: neither.
+        """Save a state, and add a moment to a history of about `most`; None and no bytes: leave it as it is.
 
-        Where the upstream is not declared any more nothing is kept. Raises `LeaseLost`.
+        Nothing is saved for an upstream that is no longer declared. Raises `LeaseLost`.
         """
 
     async def history(self, upstream: str, *, seconds: float, most: int) -> Sequence[bytes]:
-        """Return the moments of the last seconds, by the store's own clock, oldest first, the last `most`."""
+        """Return the moments of the last `seconds` by the store's clock: the last `most`, oldest first."""
 
     async def close(self) -> None:
         """Close connections."""

@@ -1,11 +1,11 @@
-"""The store of `--state-url memory://`: in this process, which always leads; a restart forgets all."""
+"""The store of `--state-url memory://`: in this process, which always leads; a restart loses it."""
 
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from steelyard_controller.declarations.audit import KEPT, Entry
+from steelyard_controller.declarations.audit import KEPT_ENTRIES, Entry
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.store.interface import StoredDeclarations
 from steelyard_controller.store.lease import Lease
@@ -24,7 +24,10 @@ class MemoryStore:
         self._saved: dict[str, SavedState] = {}
         self._moments: dict[str, deque[tuple[float, bytes]]] = {}
         self._entries = 0
-        self._audit: tuple[deque[tuple[int, bytes]], ...] = (deque(maxlen=KEPT), deque(maxlen=KEPT))
+        self._audit: tuple[deque[tuple[int, bytes]], ...] = (
+            deque(maxlen=KEPT_ENTRIES),
+            deque(maxlen=KEPT_ENTRIES),
+        )
 
     async def open(self) -> None:
         """Do nothing."""
@@ -72,7 +75,7 @@ class MemoryStore:
         return [each for each in both if before is None or each[0] < before][:most]
 
     async def load(self, upstreams: Sequence[str]) -> Mapping[str, SavedState]:
-        """Return what this process saved."""
+        """Return the states that this process saved."""
         return {name: self._saved[name] for name in upstreams if name in self._saved}
 
     async def keep(

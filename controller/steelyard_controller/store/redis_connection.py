@@ -1,14 +1,14 @@
-"""Redis however it is run: as one server, behind Sentinels, or as a cluster. I/O only.
+"""Redis as one server, behind Sentinels, or as a cluster. I/O only.
 
-Where there are replicas, Redis answers before they have a write, and a failover
-to one of them may lose it. `run_on_replica` is for the writes that must not be
-lost: it waits until a replica has them too, or as many as are asked for, or all
-where the primary has fewer now. One that has none is taken at its word.
+With replicas, Redis answers before they have a write, so a failover may lose
+it. `run_on_replica` is for writes that must survive. It waits for one replica,
+or for the configured number. If the primary has fewer replicas now, it waits for
+all of these. A primary without any replica is not waited for.
 
-All keys lie in one hash slot (`redis_store`), so a cluster comes down to one
-primary, and its nodes are asked for it as Sentinels are asked for theirs.
-redis-py's client of a cluster would learn all slots and all commands anew after
-each fault, which on a busy machine takes longer than an answer may take.
+All keys are in one hash slot (`redis_store`), so a cluster is one primary. Its
+nodes are asked for that primary, as Sentinels are for theirs. redis-py's cluster
+client would load all slots and all commands again after each fault. On a busy
+machine that takes longer than a request may take.
 """
 
 from collections.abc import Sequence
@@ -23,21 +23,21 @@ from redis.exceptions import AuthenticationError, RedisError
 
 from steelyard_controller.store.redis_url import RedisUrl
 
-# A replica on the same network has a write within a millisecond; it leaves the command time enough.
+# A replica on the same network has a write within a millisecond. This leaves time for the command itself.
 REPLICA_TIMEOUT_MS = 100
 
 CLUSTER_TAG = "{steelyard}"
-"""What a cluster's keys begin with; a key's slot is that of what stands in the braces."""
+"""The prefix of a cluster's keys; a key's slot depends on the text in the braces."""
 
 
 class NotReplicated(RedisError):
-    """The primary has written it, and no replica has it yet: a failover may lose it."""
+    """The primary has the write, but no replica yet, so a failover may lose it."""
 
 
 class RedisConnection:
-    """A client of the Redis at a URL; a password in the URL wins over `password`.
+    """A client of the Redis at a URL; a password in the URL takes precedence over `password`.
 
-    `wait_replicas` is how many replicas must have what is written to `run_on_replica`.
+    `wait_replicas` is the number of replicas that `run_on_replica` waits for.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class RedisConnection:
         self._wait_replicas = wait_replicas
         self._finder: Sentinel | None = None
         self.client: redis_client.Redis
-        # Without retries: the caller knows best whether to try again.
+        # Without retries: the caller decides whether to try again.
         patience: dict[str, Any] = {
             "socket_timeout": timeout_s,
             "socket_connect_timeout": timeout_s if url.kind == "server" else timeout_s / 2,
@@ -63,7 +63,7 @@ class RedisConnection:
         if url.kind == "server":
             self.client = redis_client.Redis.from_pool(redis_client.ConnectionPool(**options))
             return
-        # Each is asked within half of the time, so that one that hangs leaves time for the next.
+        # Each host has half of the time, so that a host that hangs leaves time for the next one.
         patience["socket_timeout"] = timeout_s / 2
         if url.kind == "sentinel":
             asking = {"password": sentinel_password, **patience, **url.sentinel_options}
@@ -73,8 +73,8 @@ class RedisConnection:
         self.client = self._finder.master_for(url.primary)
 
     async def get_each(self, keys: Sequence[str]) -> list[Any]:
-        """Return what each key holds, or the error that is the answer about it."""
-        # Not MGET: of a key that holds something else it says that nothing is there.
+        """Return the value of each key, or the error that Redis answers for it."""
+        # Not MGET, which reports a key of another type as missing.
         all_of_them = self.client.pipeline(transaction=False)
         for key in keys:
             all_of_them.get(key)
@@ -89,7 +89,7 @@ class RedisConnection:
     async def run_on_replica(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:  # noqa: ANN401
         """Run a script that writes, and wait for replicas; raise `NotReplicated`.
 
-        Of one server's URL nothing is known about replicas, and none is waited for.
+        With one server's URL, the replicas are unknown, so it does not wait.
         """
         if self._url.kind == "server":
             return await self.run(script, keys, arguments)
@@ -98,7 +98,7 @@ class RedisConnection:
             raise NotReplicated("a failover is under way: the primary is a replica by now")
         if not role[2]:
             return await self.run(script, keys, arguments)
-        # On one connection: WAIT is about what was written before it on its own.
+        # On one connection, because WAIT counts the writes of its own connection.
         both = self.client.pipeline(transaction=False)
         both.eval(script, len(keys), *keys, *arguments)
         needed = min(self._wait_replicas, len(role[2]))
@@ -123,7 +123,7 @@ class RedisConnection:
 
 
 class _Sentinels(Sentinel):
-    """Sentinels; the one that was asked in vain comes last the next time, when there is time for others."""
+    """Sentinels; one that did not answer is asked last the next time."""
 
     async def discover_master(self, service_name: str) -> tuple[str, int]:
         """Return the address of the primary."""
@@ -138,7 +138,7 @@ class _Sentinels(Sentinel):
 
 
 class _ClusterNodes(Sentinel):
-    """The nodes of a cluster, which know who has the keys; asked in turn, since one may be cut off."""
+    """The nodes of a cluster; they are asked in turn, because one may be cut off."""
 
     async def discover_master(self, service_name: str) -> tuple[str, int]:  # noqa: ARG002
         """Return the address of the primary that has the keys."""
@@ -155,19 +155,19 @@ class _ClusterNodes(Sentinel):
                 continue
             for first, last, (host, port, *_), *_ in ranges:
                 if first <= slot <= last:
-                    # A node that knows no name of its own says nothing: it is where it was asked.
+                    # A node that does not know its own name sends none: use the host that was asked.
                     asked = node.connection_pool.connection_kwargs["host"]
                     return host.decode() if host else asked, port
             failures.append(f"no node has the slot {slot}")
-        raise MasterNotFoundError(f"no node of the cluster tells who has the keys: {'; '.join(failures)}")
+        raise MasterNotFoundError(f"no node of the cluster knows the primary: {'; '.join(failures)}")
 
 
 def _remedy(error: str, name: str) -> str:
-    # The library tells what each Sentinel said in its own text alone.
+    # The library's error has the Sentinels' answers as text only.
     if "uthentication" in error or "WRONGPASS" in error:
         return (
-            "the Sentinels refuse the user and the password, or their lack: see sentinel_username in "
-            "--state-url, and --sentinel-password-file"
+            "the Sentinels refuse the user and password, or require one: see sentinel_username in "
+            "--state-url and --sentinel-password-file"
         )
     return (
         f"no Sentinel of --state-url knows a primary {name!a} that is up: it is down until a failover is "

@@ -1,12 +1,13 @@
 """The Lua scripts that Redis runs atomically: each compares the lease before it writes. Pure text.
 
-A script whose caller does not have the lease writes nothing.
+A script writes nothing if its caller does not have the lease.
 """
 
-# KEYS: schema, store, lease, term. ARGV: the schema known here, whether to leave an empty store alone,
-# a name for such a one, the term to begin with, the term to be above, the lease without its term and end,
-# its milliseconds. Terms are whole numbers up to 2^53, so that %.0f writes them exactly. A term that is no
-# number counts as unknown: the first term of a new store is above all that were counted up (decision 1).
+# KEYS: schema, store, lease, term.
+# ARGV, about the store: the schema known here; whether to leave an empty one alone; a name for an empty one.
+# ARGV, about the lease: the first term; the term to exceed; the text without term and end; milliseconds.
+# Terms are whole numbers up to 2^53, so %.0f writes them exactly. A term that is not a number counts as
+# unknown. The first term of a new store is above all terms that were counted up (decision 1).
 ACQUIRE = """
 local schema = redis.call('GET', KEYS[1])
 if schema and (#schema > 9 or not string.match(schema, '^%d+$') or tonumber(schema) > tonumber(ARGV[1])) then
@@ -44,11 +45,11 @@ if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])
 """
 
-# KEYS: lease, declarations, the two audit logs, what is deleted.
-# ARGV: the caller's lease, how many entries a log keeps, how many there are here, of each its log (0, 1) and
-# its value; then name and value of each declaration; an empty value deletes.
-# A script that fails undoes nothing: what may fail (HLEN: a key of another type; XADD) comes before all else.
-# Ids are times, and unique among both logs, so that the two can be read as one.
+# KEYS: lease, declarations, the two audit logs, the keys to delete.
+# ARGV: the caller's lease; the length of a log; the number of entries here. Each entry is its log (0, 1) and
+# its value. Each declaration is its name and its value; an empty value deletes.
+# A script that fails undoes nothing. So the calls that may fail come first (HLEN: a key of another type;
+# XADD). Ids are times. They are unique among both logs, so that the two can be read as one.
 DECLARE = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('HLEN', KEYS[2])
@@ -76,9 +77,10 @@ for i = 5, #KEYS do redis.call('DEL', KEYS[i]) end
 return 1
 """
 
-# KEYS: lease, declarations, state, history. ARGV: the caller's lease, the upstream, a state, the most moments
-# (about: to cap a stream exactly costs Redis more), a moment; what is empty is not written.
-# A tick may be writing about an upstream that was deleted a moment ago: 2, and nothing of it comes back.
+# KEYS: lease, declarations, state, history.
+# ARGV: the caller's lease; the upstream; a state; the number of moments to keep; a moment. Empty values are
+# not written. The number is approximate, because an exact cap costs Redis more.
+# A tick may write about an upstream that has just been deleted: then the answer is 2, and nothing is saved.
 KEEP = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 if redis.call('HEXISTS', KEYS[2], ARGV[2]) == 0 then return 2 end
@@ -87,7 +89,7 @@ if ARGV[5] ~= '' then redis.call('XADD', KEYS[4], 'MAXLEN', '~', ARGV[4], '*', '
 return 1
 """
 
-# KEYS: history. ARGV: milliseconds, by the clock that the moments were added by, and the most moments.
+# KEYS: history. ARGV: milliseconds, by Redis's clock; the largest number of moments.
 HISTORY = """
 local now = redis.call('TIME')
 local since = math.max(0, now[1] * 1000 + math.floor(now[2] / 1000) - ARGV[1])

@@ -1,25 +1,25 @@
 """The state store in Redis. I/O only.
 
-    steelyard:schema                 the version of all below; a newer one is refused
-    steelyard:1:store                a random name of this store: a wiped one gets another
-    steelyard:1:lease                who leads (`lease.encode`), with a time to live
+    steelyard:schema                 the version of all keys below; a newer one is refused
+    steelyard:1:store                a random name of this store: a wiped store gets another
+    steelyard:1:lease                the leader's lease (`lease.encode`), with a time to live
     steelyard:1:term                 the last term given out
     steelyard:1:declarations         a hash: upstream -> declaration
     steelyard:1:state:<upstream>     generation and the laws' memories
     steelyard:1:history:<upstream>   a stream of moments, capped
-    steelyard:1:audit:people         a stream of changes and who made them, capped
-    steelyard:1:audit:machines       the same of agents and of Kubernetes
+    steelyard:1:audit:people         a stream of changes with their authors, capped
+    steelyard:1:audit:machines       the same for agents and Kubernetes
 
-In a Redis Cluster they begin with `{steelyard}:`, so that all of them lie on
-one node: a script reads and writes several at once.
+In a Redis Cluster they begin with `{steelyard}:`. So all of them are on one
+node, because a script reads and writes several at once.
 
 Every write is a script of `redis_scripts` that first compares the lease with
-the writer's own, so that a controller which was paused for minutes changes
-nothing when it wakes. No answer is waited for longer than `timeout_s`, all of
-connecting, TLS, the password and the command together.
+the writer's own. So a controller that was paused for minutes changes nothing
+when it wakes. A request takes at most `timeout_s`, including connection, TLS,
+password and command.
 
-A term and a declaration count as written once `wait_replicas` replicas have
-them too, where Sentinels or a cluster may put one in the primary's place.
+A failover by Sentinels or a cluster may replace the primary by a replica. There,
+a term and a declaration count as written when `wait_replicas` replicas have them.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ from redis.exceptions import (
 from steelyard_protocol import wire
 
 from steelyard_controller.declarations import declaration as declarations
-from steelyard_controller.declarations.audit import KEPT, Entry
+from steelyard_controller.declarations.audit import KEPT_ENTRIES, Entry
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.store import lease as leases
 from steelyard_controller.store import redis_scripts as scripts
@@ -55,21 +55,21 @@ from steelyard_controller.store.saved_state import NewerVersion, SavedState
 
 log = logging.getLogger("steelyard.controller")
 
-# Redis on the same network answers within milliseconds; a tick must not wait for one that does not.
+# Redis on the same network answers within milliseconds; a tick must not wait for a Redis that does not.
 TIMEOUT_S = 0.25
 
-# The history of 10,000 servers is megabytes, and no tick waits for it.
+# The history of 10,000 servers is megabytes, but no tick waits for it.
 HISTORY_TIMEOUT_S = 2.0
 
 
 Read = Mapping[str, tuple[bytes, Declaration | str]]
-"""By upstream what Redis holds of its declaration, and what that says or why it cannot be read."""
+"""Redis's text of each declaration, by upstream, with its contents, or why it cannot be read."""
 
 
 class RedisStore:
-    """Stores in Redis; raises ValueError for a URL that cannot be read.
+    """The store in Redis; it raises ValueError for an unreadable URL.
 
-    `took` is called with the seconds of each question.
+    `took` is called with the duration of each request, in seconds.
     """
 
     volatile = False
@@ -152,13 +152,13 @@ class RedisStore:
         )
         known: dict[str, Declaration] = {}
         damaged = set()
-        # Thousands take half a second, and who takes over reads them before it has the lease and after.
+        # Thousands take half a second, and a new leader reads them before it has the lease and after.
         self._read = await asyncio.to_thread(_declared, fields, self._read)
         for name, (_, declared) in self._read.items():
             if isinstance(declared, str):
                 damaged.add(name)
                 log.error(
-                    "the declaration of %s in Redis (%s) cannot be read: %s; it is left out, and left there",
+                    "the declaration of %s in Redis (%s) cannot be read: %s; it is ignored, and stays there",
                     ascii(name), self._declarations, declared, extra={"event": "damaged", "upstream": name},
                 )  # fmt: skip
             else:
@@ -168,10 +168,10 @@ class RedisStore:
     async def declare(
         self, lease: Lease, changes: Mapping[str, Declaration | None], audit: Sequence[Entry] = ()
     ) -> None:
-        """Store declarations, or delete upstreams, in one script with who did it."""
+        """Store declarations, or delete upstreams, in one script with their audit entries."""
         gone = [name for name, declaration in changes.items() if declaration is None]
         about = [key for name in gone for key in (self._state_key(name), self._history_key(name))]
-        given: list[Any] = [leases.encode(lease), KEPT, len(audit)]
+        given: list[Any] = [leases.encode(lease), KEPT_ENTRIES, len(audit)]
         for entry in audit:
             given += [int(entry.by_machine), entry.value]
         for name, declaration in changes.items():
@@ -187,12 +187,12 @@ class RedisStore:
 
     async def audit(self, *, before: int | None, most: int) -> Sequence[tuple[int, bytes]]:
         """Return the newest entries."""
-        newest, found = "+" if before is None else str(before - 1), []
+        newest, entries = "+" if before is None else str(before - 1), list[tuple[int, bytes]]()
         for key in self._audit:
-            asked = functools.partial(self._patient.client.xrevrange, key, newest, count=most)
-            entries = await self._ask(asked, key, within_s=self._history_timeout_s)
-            found += [(int(id.partition(b"-")[0]), fields.get(b"e", b"")) for id, fields in entries]
-        return sorted(found, reverse=True)[:most]
+            request = functools.partial(self._patient.client.xrevrange, key, newest, count=most)
+            of_log = await self._ask(request, key, within_s=self._history_timeout_s)
+            entries += [(int(id.partition(b"-")[0]), fields.get(b"e", b"")) for id, fields in of_log]
+        return sorted(entries, reverse=True)[:most]
 
     async def load(self, upstreams: Sequence[str]) -> Mapping[str, SavedState]:
         """Return the saved states."""
@@ -204,14 +204,16 @@ class RedisStore:
                 error = await self._of_library(answer, [key])
                 if not isinstance(error, Rejected):
                     raise error
-                log.error("%s; the laws begin anew", error, extra={"event": "damaged", "upstream": upstream})
+                log.error(
+                    "%s; the laws start afresh", error, extra={"event": "damaged", "upstream": upstream}
+                )
             elif answer is not None:
                 values[upstream] = answer
         decoded = await asyncio.to_thread(lambda: [states.decode(value) for value in values.values()])
         by_name = dict(zip(values, decoded, strict=True))
         for upstream in [name for name, saved in by_name.items() if saved is None]:
             log.error(
-                "%s in Redis cannot be read; the laws begin anew, and the next state takes its place",
+                "%s in Redis cannot be read; the laws start afresh, and the next state replaces it",
                 self._state_key(upstream), extra={"event": "damaged", "upstream": upstream},
             )  # fmt: skip
         return {name: saved for name, saved in by_name.items() if saved is not None}
@@ -219,12 +221,12 @@ class RedisStore:
     async def keep(
         self, lease: Lease, upstream: str, saved: SavedState | None, moment: bytes = b"", *, most: int = 1
     ) -> None:
-        """Write the state, which does not expire, and add the moment; the stream is capped roughly."""
+        """Write the state, which does not expire, and add the moment; the stream's length is approximate."""
         state, history = self._state_key(upstream), self._history_key(upstream)
         text = b"" if saved is None else states.encode(saved)
         given: list[Any] = [leases.encode(lease), upstream, text, most, moment]
         keys = [self._lease, self._declarations, state, history]
-        # What is of another kind can only be in the history's place: a state is put over whatever is there.
+        # Only the history's key may have another type here: a state replaces a value of any type.
         written = history if moment else state
         _judge(await self._ask(lambda: self._redis.run(scripts.KEEP, keys, given), written))
 
@@ -253,7 +255,7 @@ class RedisStore:
             raise await self._of_library(error, keys) from None
         except (ValueError, LookupError) as error:
             # The client library raises these for an answer that is not Redis's protocol.
-            raise Unavailable(f"what answers is no Redis: {error}") from None
+            raise Unavailable(f"the server at --state-url is not a Redis: {error}") from None
         finally:
             self._took(time.monotonic() - began_s)
 
@@ -263,30 +265,30 @@ class RedisStore:
             await self._patient.find_again()
         if isinstance(error, AuthenticationError):
             # Redis's own message is about HELLO, a command that nobody typed.
-            return Unavailable("Redis refuses the user and the password, or their lack, in --state-url")
+            return Unavailable("Redis refuses the user and the password of --state-url, or requires one")
         if isinstance(error, AskError | ClusterCrossSlotError | ClusterDownError):
             if self._kind == "server":
                 return Unavailable("this Redis is a node of a cluster: write redis+cluster:// in --state-url")
             return Unavailable("a failover is under way: another node has the keys by now")
-        said = str(error)
-        if "cluster support disabled" in said:
+        text = str(error)
+        if "cluster support disabled" in text:
             return Unavailable("this Redis is not a cluster: write redis:// in --state-url")
-        if said.startswith("unknown command"):
+        if text.startswith("unknown command"):
             return Unavailable(
-                "what answers is not a Redis that keeps data; a Sentinel's URL is redis+sentinel://host:26379/NAME"
+                "the server at --state-url stores no data; a Sentinel's URL is redis+sentinel://host:26379/NAME"
             )
-        if said.startswith("WRONGTYPE"):
+        if text.startswith("WRONGTYPE"):
             return Rejected(
-                f"Redis holds something else in {' or '.join(keys)}, which is left there: delete it"
+                f"Redis holds something else in {' or '.join(keys)}; it stays there until you delete it"
             )
         if isinstance(error, ResponseError):
-            return Rejected(f"{', '.join(keys)}: {said}")
-        return Unavailable(said or type(error).__name__)
+            return Rejected(f"{', '.join(keys)}: {text}")
+        return Unavailable(text or type(error).__name__)
 
     def _read_lease(self, text: bytes) -> Lease:
         lease = leases.decode(text)
         if lease is None:
-            raise Rejected(f"{self._lease} holds {text[:80]!r}, which is no lease: delete it")
+            raise Rejected(f"{self._lease} holds {text[:80]!r}, which is not a lease: delete it")
         return lease
 
     def _state_key(self, upstream: str) -> str:
@@ -297,7 +299,7 @@ class RedisStore:
 
 
 def _declared(fields: Mapping[bytes, bytes], before: Read) -> Read:
-    """Return what each field of the hash declares, decoded where it is not as `before`."""
+    """Return the contents of each field of the hash, decoded if it differs from `before`."""
     read: dict[str, tuple[bytes, Declaration | str]] = {}
     for field, value in fields.items():
         name = field.decode(errors="replace")
@@ -312,12 +314,13 @@ def _declared(fields: Mapping[bytes, bytes], before: Read) -> Read:
 
 def _judge(written: object) -> None:
     if not written:
-        raise LeaseLost("the lease is another controller's, or has run out")
+        raise LeaseLost("another controller has the lease, or it ran out")
 
 
 def _refuse_newer(schema: bytes) -> None:
     if not schema.isdigit() or len(schema) > 9 or int(schema) > SCHEMA:
+        shown = schema[:40].decode(errors="replace")
         raise NewerVersion(
-            f"Redis holds the schema {schema[:40].decode(errors='replace')!r}, this program knows {SCHEMA}: "
+            f"Redis holds the schema {shown!r}, but this program knows {SCHEMA}: "
             "run the newer controller, or name another database in --state-url"
         )

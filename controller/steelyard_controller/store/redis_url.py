@@ -1,11 +1,11 @@
-"""The URL of a Redis: one server, a primary that Sentinels know, or a Redis Cluster. Text only.
+"""The URL of a Redis: one server, a primary behind Sentinels, or a Redis Cluster. Text only.
 
     redis://user@host:6379/0                                       rediss:// with TLS; unix:///path
     redis+sentinel://user@host:26379,host:26379/mymaster/0         rediss+sentinel:// with TLS to both kinds
     redis+cluster://user@host:6379,host:6379                       rediss+cluster:// with TLS
 
-A user is Redis's; the Sentinels' own is `?sentinel_username=`. No error repeats a part of the URL that may
-hold a password.
+The user is Redis's; the Sentinels' user is `?sentinel_username=`. Errors repeat no part of the URL that may
+contain a password.
 """
 
 import re
@@ -35,9 +35,9 @@ _SENTINEL_OPTIONS = {"sentinel_username", "sentinel_password"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisUrl:
-    """A Redis; `options` are redis-py's of a connection to it, `sentinel_options` to a Sentinel.
+    """A Redis: redis-py's options of a connection to it, and to a Sentinel.
 
-    `hosts` are Sentinels or nodes of a cluster; `primary` is the name that the Sentinels know it by.
+    `hosts` are Sentinels or nodes of a cluster; `primary` is the primary's name at the Sentinels.
     """
 
     kind: Literal["server", "sentinel", "cluster"]
@@ -66,7 +66,7 @@ def parse(url: str) -> RedisUrl:
     unknown = sorted({*options} - allowed - (_SENTINEL_OPTIONS if kind == "sentinel" else set()))
     if unknown:
         hint = f": write it as rediss+{kind}://" if {*unknown} <= _TLS_OPTIONS else ""
-        raise ValueError(f"such a URL has no option {ascii(unknown[0])[1:-1]}{hint}")
+        raise ValueError(f"a URL of this kind has no option {ascii(unknown[0])[1:-1]}{hint}")
     if parts["scheme"] == "rediss":
         options["ssl"] = True
     sentinel = {name: value for name, value in options.items() if name.startswith("ssl")}
@@ -81,10 +81,10 @@ def _options(url: str) -> dict[str, Any]:
     try:
         return dict(parse_url(url))
     except ValueError:
-        # Its own message may show a part of a password.
+        # The library's message may contain a part of a password.
         raise ValueError(
             "its host, port, database or options cannot be read: write it as redis://host:6379/0, "
-            "with what is special in a password as %XX"
+            "with special characters of a password as %XX"
         ) from None
 
 
@@ -92,12 +92,12 @@ def _path(kind: str, path: str) -> tuple[str, int]:
     """Return the primary's name, empty for a cluster, and the database."""
     if kind == "cluster":
         if path not in {"", "0"}:
-            raise ValueError("a Redis Cluster has the database 0 alone: leave out what follows its hosts")
+            raise ValueError("a Redis Cluster has the database 0 only: end the URL after its hosts")
         return "", 0
     name, _, database = path.partition("/")
     if not name or not re.fullmatch(r"\d{0,5}", database, re.ASCII):
         raise ValueError(
-            "name the primary as the Sentinels call it, and the database: "
+            "give the primary's name at the Sentinels, and the database: "
             "redis+sentinel://host:26379,host:26379/mymaster/0"
         )
     return urllib.parse.unquote(name), int(database or 0)
@@ -113,6 +113,6 @@ def _host(kind: str, text: str) -> tuple[str, int]:
         example = f"host:{_PORTS[kind]},host:{_PORTS[kind]}"
         raise ValueError(
             f"its hosts cannot be read: write them as redis+{kind}://{example}, an IPv6 address in brackets, "
-            "with what is special in a password as %XX"
+            "with special characters of a password as %XX"
         )
     return host, port or _PORTS[kind]

@@ -1,4 +1,4 @@
-"""The saved state of an upstream, which a restart or the next leader goes on from, as JSON. Pure."""
+"""The saved state of an upstream as JSON, for a restart or the next leader. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,11 +17,12 @@ class NewerVersion(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedState:
-    """The state of one upstream; `memories` are the laws', by name, as JSON.
+    """The state of one upstream.
 
-    `sender_clocks_ms` has the latest time of each sender's clock: by kind (samples, reports), then by name.
-    It is empty where values are not signed. Its JSON member is `told_ms`. `resolved` has the last IP address
-    of each host name that a peer is declared by.
+    memories           the laws' memories, by name, as JSON
+    sender_clocks_ms   the latest time of each sender's clock: by kind (samples, reports), then by name; empty
+                       if values are not signed; its JSON member is `told_ms`
+    resolved           the last IP address of each host name among the peers
     """
 
     term: int
@@ -47,17 +48,17 @@ def encode(saved: SavedState) -> bytes:
 
 
 def decode(value: bytes) -> SavedState | None:
-    """Read a state; None when it is damaged. Raise `NewerVersion` for a later version's."""
+    """Read a state; return None if it is damaged. Raise `NewerVersion` for a later version's."""
     try:
-        # A new leader reads one of each upstream: json takes twenty times as long.
+        # A new leader reads one for each upstream, and json would take twenty times as long.
         document = msgspec.json.decode(value)
         if not isinstance(document, dict):
             return None
         version = document.get("v")
         if isinstance(version, int) and version > VERSION:
             raise NewerVersion(
-                f"Redis holds state of version {version}, this program knows {VERSION}: "
-                "run the newer controller"
+                f"Redis holds state of version {version}, but this program reads {VERSION} at most: run the "
+                "newer controller"
             )
         memories = document.get("memories")
         return SavedState(
@@ -75,14 +76,14 @@ def _sender_clocks(document: object) -> dict[str, dict[str, int]]:
     """Return the readable part: without the rest fewer replays are found, but no law loses its memory."""
     kinds = document.items() if isinstance(document, dict) else ()
     return {
-        kind: {name: ms for name, ms in told.items() if isinstance(ms, int) and 0 <= ms <= wire.MAX_INTEGER}
-        for kind, told in kinds
-        if isinstance(told, dict)
+        kind: {name: ms for name, ms in clocks.items() if isinstance(ms, int) and 0 <= ms <= wire.MAX_INTEGER}
+        for kind, clocks in kinds
+        if isinstance(clocks, dict)
     }
 
 
 def _addresses(document: object) -> dict[str, str]:
-    """Return the readable part: a name without an address is looked up as any other."""
+    """Return the readable part: other names are looked up again."""
     names = document.items() if isinstance(document, dict) else ()
     return {name: ip for name, ip in names if isinstance(ip, str) and _is_ip(ip)}
 

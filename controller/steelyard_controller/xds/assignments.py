@@ -1,18 +1,18 @@
-"""The endpoints of an upstream as Envoy takes them: a weight table in, an encoded ClusterLoadAssignment out.
+"""The endpoints of an upstream for Envoy: a weight table in, an encoded ClusterLoadAssignment out.
 
-Pure. An upstream is a cluster by its name, a server an endpoint:
+Pure. An upstream is a cluster of that name, a server is an endpoint:
 
-    up, drain, down    priority 0; a drained one is DRAINING, one that is down UNHEALTHY
-    backup             priority 1, which Envoy uses where priority 0 has nobody left
+    up, drain, down    priority 0; a drained server is DRAINING, a server that is down is UNHEALTHY
+    backup             priority 1, which Envoy uses if priority 0 has no healthy server
     zone               a locality of its own within the priority
 
-Envoy takes a part of the requests to the next priority, or to servers that are not healthy (its panic), as
-soon as fewer than 1 / overprovisioning_factor of the endpoints are healthy. Here one healthy server is
-enough, as it is for nginx: the factor is 100 % for each endpoint.
+Envoy sends a part of the requests to the next priority, or to unhealthy servers (its panic), as soon as fewer
+than 1 / overprovisioning_factor of the endpoints are healthy. Here, as with nginx, one healthy server is
+enough: the factor is 100 % for each endpoint.
 
-Each is encoded once, however many Envoys there are, and in both forms in which it is sent. At each of them
-every worker of Envoy begins its turns anew, where few requests lie between two of them always with the same
-servers: so what hardly changes (`is_near`) is better not sent each second.
+Endpoints are encoded once for all Envoys, in both forms. Each time they arrive, every worker of an Envoy
+restarts its rotation. With few requests between two updates, the same servers would always come first. So
+small changes (`is_near`) are not sent each second.
 """
 
 import hashlib
@@ -31,21 +31,21 @@ from steelyard_controller.xds.xds_messages import (
     DiscoveryResponse,
 )
 
-# Envoy refuses endpoints of one priority whose weights sum to more.
+# Envoy refuses endpoints of one priority if their weights sum to more.
 MOST_IN_ALL = 2**32 - 1
 
-# Envoy's own, in percent.
-OVERPROVISIONING = 140
+# Envoy's default factor.
+OVERPROVISIONING_PERCENT = 140
 
-# As part of a weight; a law's steps at rest are mostly smaller.
-NEAR = 0.05
+# A change of a weight below this share is near; a law's steps at rest are mostly smaller.
+NEAR_SHARE = 0.05
 
 _HEALTH = {"drain": DRAINING, "down": UNHEALTHY}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """One upstream's endpoints; `version` tells whether they, or their weights, are others.
+    """One upstream's endpoints; another `version` means other endpoints or weights.
 
     `whole` and `delta` are the member `resources` of a DiscoveryResponse and of a DeltaDiscoveryResponse.
     """
@@ -56,7 +56,7 @@ class Assignment:
 
 
 def assignment(table: WeightTable) -> Assignment:
-    """Return what Envoy is to have of a table."""
+    """Return the endpoints of a table for Envoy."""
     made = ClusterLoadAssignment(cluster_name=table.upstream)
     serving = [peer for peer in table.peers if peer.state != "backup"]
     backups = [peer for peer in table.peers if peer.state == "backup"]
@@ -69,7 +69,7 @@ def assignment(table: WeightTable) -> Assignment:
                 zone = {"zone": peer.zone} if peer.zone else None
                 localities[peer.zone] = made.endpoints.add(priority=priority, locality=zone)
             _add(localities[peer.zone], peer, weight)
-    made.policy.overprovisioning_factor.value = max(OVERPROVISIONING, 100 * len(table.peers))
+    made.policy.overprovisioning_factor.value = max(OVERPROVISIONING_PERCENT, 100 * len(table.peers))
     value = made.SerializeToString(deterministic=True)
     version = hashlib.blake2b(value, digest_size=8).hexdigest()
     whole, delta = DiscoveryResponse(), DeltaDiscoveryResponse()
@@ -80,10 +80,10 @@ def assignment(table: WeightTable) -> Assignment:
 
 
 def is_near(before: WeightTable, now: WeightTable) -> bool:
-    """Tell whether two tables differ in weights alone, and each weight by no more than `NEAR`."""
+    """Return whether two tables differ in weights only, each by at most `NEAR_SHARE`."""
     return len(before.peers) == len(now.peers) and all(
         (old.id, old.address, old.state, old.zone) == (new.id, new.address, new.state, new.zone)
-        and abs(new.weight - old.weight) <= NEAR * old.weight
+        and abs(new.weight - old.weight) <= NEAR_SHARE * old.weight
         for old, new in zip(before.peers, now.peers, strict=True)
     )
 
@@ -97,7 +97,7 @@ def _add(locality: object, peer: TablePeer, weight: int) -> None:
 
 
 def _bounded(weights: Sequence[int]) -> Sequence[int]:
-    """Return weights in the same proportions, each at least 1, that sum to what Envoy takes."""
+    """Return weights in the same proportions, each at least 1, with a sum that Envoy accepts."""
     total = sum(weights)
     if total <= MOST_IN_ALL:
         return weights

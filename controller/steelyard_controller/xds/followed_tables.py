@@ -1,7 +1,7 @@
 """The newest weight tables of the upstreams that Envoys ask for, and their encoded endpoints. I/O only.
 
-The controller that leads has them from its own ticks, any other from Memcached, as nginx has: so every
-controller answers, and one that takes over serves what it served before. Only a newer table replaces one.
+The leader has them from its own ticks; other controllers read them from Memcached, as nginx does. So every
+controller answers, and a new leader serves the same endpoints as before. Only a newer table replaces one.
 """
 
 import asyncio
@@ -24,15 +24,15 @@ from steelyard_controller.xds.assignments import Assignment
 
 log = logging.getLogger("steelyard.controller")
 
-# As nginx: the leader's tables are there by then.
+# The same instant as nginx's: the leader has published its tables by then.
 FETCH_S = 0.25
 
-# For so long weights that are near those that were sent are left.
+# Weights near the last encoded ones wait for this long.
 NEAR_ENOUGH_S = 10.0
 
 
 class FollowedTables:
-    """Follows the upstreams that `wanted` names; `changed` is set when there is news, and then replaced."""
+    """Follows the upstreams named by `wanted`, until `close`."""
 
     def __init__(
         self,
@@ -58,22 +58,22 @@ class FollowedTables:
 
     @property
     def tables(self) -> Mapping[str, WeightTable]:
-        """The newest table of each wanted upstream."""
+        """Return the newest table of each wanted upstream."""
         return self._tables
 
     @property
     def assignments(self) -> Mapping[str, Assignment]:
-        """The encoded endpoints of each wanted upstream."""
+        """Return the encoded endpoints of each wanted upstream."""
         return self._assignments
 
     @property
     def absent(self) -> AbstractSet[str]:
-        """The wanted names that are not declared."""
+        """Return the wanted names that are not declared."""
         return self._absent
 
     @property
     def changed(self) -> asyncio.Event:
-        """The event that the next news sets; it is then replaced."""
+        """Return the event for the next news: it is set once, and then replaced."""
         return self._changed
 
     def refresh_soon(self) -> None:
@@ -95,7 +95,7 @@ class FollowedTables:
             try:
                 await self._refresh(is_due)
             except Exception:
-                # Envoys keep what they have; the next look tries again.
+                # Envoys keep their endpoints; the next turn tries again.
                 log.exception("weight tables could not be read for Envoy")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, pace.due_s - time.monotonic())):
@@ -112,11 +112,11 @@ class FollowedTables:
         others = [name for name in asked if is_due or name not in self._tables.keys() | self._absent]
         if others:
             newest |= await self._published.latest(others)
-            # Where nobody is known to lead, or Memcached is away, nobody knows.
+            # Without a known leader, or without Memcached, a missing table does not mean an undeclared name.
             is_known = role == "standby" and not all(self._pool.faults.values())
             absent |= {name for name in others if is_known and name not in newest}
         before, self._absent = self._absent, (absent | (self._absent & wanted)) - newest.keys()
-        # Who has what was declared keeps it; nobody else is to get it.
+        # An Envoy that has the endpoints of an undeclared upstream keeps them; no other Envoy gets them.
         for name in (self._tables.keys() - wanted) | self._absent:
             for of_name in (self._tables, self._assignments, self._encoded):
                 of_name.pop(name, None)
@@ -125,7 +125,7 @@ class FollowedTables:
             self._changed = asyncio.Event()
 
     async def _take(self, newest: dict[str, WeightTable]) -> bool:
-        """Take over what is newer; tell whether Envoy may have to know."""
+        """Take over newer tables; return whether any of them concerns Envoy."""
         newer = {
             name: table
             for name, table in newest.items()

@@ -1,9 +1,9 @@
 """Load statistics of Envoy (LRS) as traffic reports.
 
-Pure. Envoy tells by endpoint what it has had since its last message: successful (`completed`) and failed
-requests (5xx, reset, no connection; a try that was repeated elsewhere is one), and how many it has open.
-Endpoints without any are left out, and stand in the report with 0. Envoy measures no latency here: there is
-one where the servers' answers tell it as ORCA's named metric `latency_ms` and the cluster passes that on
+Pure. Envoy reports by endpoint its successful (`completed`) and failed requests since the last message, and
+its open ones. Failures are 5xx, resets and failed connections; a try that was repeated elsewhere is one.
+Idle endpoints are left out by Envoy, and have 0 in the report. Envoy measures no latency here. A report has
+one if the servers' responses have ORCA's named metric `latency_ms`, and the cluster passes it on
 (`lrs_report_endpoint_metrics`).
 """
 
@@ -17,12 +17,12 @@ from steelyard_protocol.weight_table import WeightTable
 
 INTERVAL_S = 1.0
 
-# What was done half a minute ago is not what is done now: a window after a break is left out.
-LONGEST = 2.5
+# A longer window, such as one after a break, is ignored: it says little about the present.
+LONGEST_INTERVALS = 2.5
 
-LATENCY = ("named_metrics.latency_ms", "latency_ms")
+LATENCY_METRICS = ("named_metrics.latency_ms", "latency_ms")
 
-# A report that says more is refused (traffic_report); also what is no number is left out by it.
+# A report with a larger latency would be refused (traffic_report). The comparison also leaves out NaN.
 MOST_MS = 1e9
 
 
@@ -41,13 +41,13 @@ class _EndpointTotals:
         self.failed += stats.total_error_requests
         self.in_flight += stats.total_requests_in_progress
         for metric in stats.load_metric_stats:
-            if metric.metric_name in LATENCY and 0 <= metric.total_metric_value <= MOST_MS:
+            if metric.metric_name in LATENCY_METRICS and 0 <= metric.total_metric_value <= MOST_MS:
                 self.timed += metric.num_requests_finished_with_metric
                 self.spent_ms += metric.total_metric_value
 
 
 class NodeReports:
-    """The reports of one stream's Envoy; `boot` tells streams apart, `names` are the upstreams it is of."""
+    """The reports of one stream's Envoy; `boot` distinguishes streams, `names` are its upstreams."""
 
     def __init__(self, lb: str, boot: str) -> None:
         self.lb = lb
@@ -58,28 +58,28 @@ class NodeReports:
     def reports(
         self, stats: Sequence[Any], tables: Mapping[str, WeightTable], at_ms: int
     ) -> Iterator[TrafficReport]:
-        """Yield a report for each upstream that has a table; `at_ms` is the time since 1970."""
+        """Yield a report for each upstream with a table; `at_ms` is the time since 1970."""
         self._seq += 1
         clusters: defaultdict[str, list[Any]] = defaultdict(list)
         for each in stats:
-            # By the name that a cluster has its endpoints by.
+            # A cluster's endpoints go by its service name, if it has one.
             clusters[each.cluster_service_name or each.cluster_name].append(each)
         self.names = set(clusters)
         for name in clusters.keys() & tables.keys():
             some = clusters[name]
             interval_s = max(each.load_report_interval.ToMilliseconds() for each in some) / 1000
-            if 0 < interval_s <= LONGEST * INTERVAL_S:
+            if 0 < interval_s <= LONGEST_INTERVALS * INTERVAL_S:
                 yield self._made(some, tables[name], interval_s, at_ms)
 
     def _made(
         self, clusters: Sequence[Any], table: WeightTable, interval_s: float, at_ms: int
     ) -> TrafficReport:
-        seen: defaultdict[str, _EndpointTotals] = defaultdict(_EndpointTotals)
+        totals: defaultdict[str, _EndpointTotals] = defaultdict(_EndpointTotals)
         for stats in (each for cluster in clusters for each in cluster.upstream_locality_stats):
             for endpoint in stats.upstream_endpoint_stats:
-                where = endpoint.address.socket_address
-                seen[peer_address.join(where.address, where.port_value)].add(endpoint)
-        rows = [seen[peer.address] for peer in table.peers]
+                address = endpoint.address.socket_address
+                totals[peer_address.join(address.address, address.port_value)].add(endpoint)
+        rows = [totals[peer.address] for peer in table.peers]
         return TrafficReport(
             upstream=table.upstream,
             lb=self.lb,
@@ -97,9 +97,9 @@ class NodeReports:
 
 
 def node_name(node_id: str) -> str | None:
-    """Return the load balancer's name in a node's id, None where there is none.
+    """Return the load balancer's name from a node's id; None: the id has none.
 
-    Istio's ids are `sidecar~ADDRESS~POD.NAMESPACE~DOMAIN`, of which the third part is a name.
+    Istio's ids are `sidecar~ADDRESS~POD.NAMESPACE~DOMAIN`; the third part is the name.
     """
     parts = node_id.split("~")
     name = parts[2] if len(parts) == 4 else node_id

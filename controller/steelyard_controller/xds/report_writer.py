@@ -1,6 +1,6 @@
-"""Hands traffic reports in as a load balancer does: into Memcached, whoever leads. I/O only.
+"""Writes Envoy's traffic reports into Memcached, as a load balancer does, for any leader. I/O only.
 
-One thread writes what has come since it last wrote, and nobody waits for it. Of each key the newest counts.
+One thread writes the reports since its last write, and nothing waits for it. The newest one of a key counts.
 """
 
 import asyncio
@@ -14,12 +14,12 @@ from steelyard_protocol.weight_table import WeightTable
 from steelyard_controller.messages.keyring import Keyring
 from steelyard_controller.xds.load_stats import INTERVAL_S
 
-# Ten of the controller's ticks: it judges freshness itself, the key need only outlast that.
+# Ten of the controller's ticks. The controller judges freshness itself; the key need only live longer.
 TTL_S = 10
 
 
 class ReportWriter:
-    """Writes to these servers, host:port with commas between several; `keys` sign."""
+    """Writes to these servers (host:port, separated by commas); `keys` sign."""
 
     def __init__(self, servers: str, keys: Keyring) -> None:
         addresses = setting_values.servers(servers)
@@ -34,7 +34,7 @@ class ReportWriter:
         self._waiting = asyncio.Event()
 
     def put(self, report: TrafficReport, table: WeightTable) -> None:
-        """Have a report written; announce its load balancer where the table does not name it."""
+        """Queue a report for writing; announce its load balancer if the table does not name it."""
         text = traffic_report.encode(report)
         key = self._keys.of_reports(report.lb)
         value = text if key is None else signature.sign(key, text)

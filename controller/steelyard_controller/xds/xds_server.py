@@ -1,8 +1,8 @@
-"""The gRPC server that Envoys ask: EDS, by itself and by ADS, and LRS. I/O around what is pure here.
+"""The gRPC server for Envoys: EDS, alone and by ADS, and LRS. I/O around pure parts.
 
-A stream costs no thread, and what is sent is encoded once for all. One that does not read what it is sent is
-let go after `WRITE_S`, and one whose machine has gone when it answers no ping. Everybody who connects is on
-this machine, or has a certificate of the authority that the controller is told (`tls`).
+A stream costs no thread, and endpoints are encoded once for all streams. A stream that does not read its
+responses is ended after `WRITE_S`, and so is one that answers no ping. Every client is on this machine, or
+has a certificate of the configured authority (`tls`).
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from steelyard_controller.xds.xds_messages import LoadStatsRequest, LoadStatsRes
 
 log = logging.getLogger("steelyard.controller")
 
-# An Envoy has one for LRS and one for each cluster, or by ADS one for all clusters.
+# An Envoy has one stream for LRS, and one for each cluster, or by ADS one for all clusters.
 MOST_STREAMS = 4096
 
 # This many different complaints are logged, each once: no client may fill the disk.
@@ -40,18 +40,18 @@ MOST_COMPLAINTS = 100
 
 WRITE_S = 5.0
 
-# When reports are there: before the controller's tick, as nginx's.
+# Envoys' reports arrive at this instant, before the controller's tick, as nginx's do.
 REPORT_S = 0.03
 OFF_PHASE_S = 0.03
 
 OPTIONS = (
-    ("grpc.so_reuseport", 0),  # a port that is taken is an error
+    ("grpc.so_reuseport", 0),  # A port in use is an error.
     ("grpc.max_concurrent_streams", MOST_STREAMS),
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
-    ("grpc.max_connection_idle_ms", 60_000),  # without a stream
+    ("grpc.max_connection_idle_ms", 60_000),  # A connection without a stream.
     ("grpc.server_handshake_timeout_ms", 5_000),
 )
 
@@ -89,7 +89,7 @@ class XdsServer:
             self._server.add_generic_rpc_handlers((known,))
 
     async def start(self, address: str) -> None:
-        """Listen; raise OSError where that is not possible."""
+        """Listen; raise OSError if that is not possible."""
         try:
             if self._credentials is None:
                 self._server.add_insecure_port(address)
@@ -104,7 +104,7 @@ class XdsServer:
         await asyncio.gather(self._tables.run(), self._writer.run())
 
     async def stop(self) -> None:
-        """End every stream and stop listening. Envoy keeps what it has."""
+        """End every stream and stop listening. Envoy keeps its endpoints."""
         await self._server.stop(None)
         self._writer.close()
         self._tables.close()
@@ -121,7 +121,7 @@ class XdsServer:
         reading = asyncio.ensure_future(context.read())
         try:
             while True:
-                # Before the answer is made, or news that come in between would be missed.
+                # Watch before the answer is made, or news in between would be missed.
                 news = asyncio.ensure_future(self._tables.changed.wait())
                 answer = subscription.answer(self._tables.assignments, self._tables.absent)
                 if answer is not None:
@@ -166,7 +166,7 @@ class XdsServer:
                     continue
                 self._take_stats(reports, request.cluster_stats)
                 if OFF_PHASE_S < _until_phase_s() < INTERVAL_S - OFF_PHASE_S:
-                    # Asked anew, Envoy counts its interval from then on.
+                    # A new request restarts Envoy's interval.
                     await self._ask(context)
         except BadRequest as error:
             await self._abort(context, reports.lb if reports else "?", str(error))
@@ -186,7 +186,7 @@ class XdsServer:
 
     def _take_stats(self, reports: NodeReports, stats: Any) -> None:  # noqa: ANN401
         lb, tables = reports.lb, self._tables.tables
-        # The earlier one counts again once the later one has gone.
+        # The other Envoy counts again once this one has gone.
         if self._reporting.setdefault(lb, reports) is not reports:
             self._faults[lb] = f"two Envoys have the node id {lb}: only the later one's traffic counts"
             self._note()
@@ -208,12 +208,12 @@ class XdsServer:
 
 
 def _until_phase_s() -> float:
-    """Return the seconds until reports are to be there, by the wall clock."""
+    """Return the seconds until the instant of the reports, by the wall clock."""
     return (REPORT_S - time.time()) % INTERVAL_S
 
 
 def tls(certificate: Path, key: Path, client_ca: Path) -> grpc.ServerCredentials:
-    """Return credentials that ask for a client's certificate; files that are replaced are read anew."""
+    """Return credentials that ask for a client's certificate; replaced files are read again."""
 
     def read() -> grpc.ServerCertificateConfiguration:
         pair = (key.read_bytes(), certificate.read_bytes())

@@ -1,4 +1,4 @@
-"""The entries of the audit log: what they say, and how large they can become."""
+"""The entries of the audit log: their contents and their largest size."""
 
 import json
 from typing import Any

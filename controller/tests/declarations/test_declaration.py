@@ -23,7 +23,7 @@ WEB = Upstream(peers=[A, B])
 
 
 def section(*peers: dict[str, object], **fields: object) -> Upstream:
-    """Return a section as the YAML file gives it: only what is named is set."""
+    """Return a section as from the YAML file: only the given fields are set."""
     return Upstream.model_validate({"peers": list(peers), **fields})
 
 
@@ -197,7 +197,7 @@ def test_indicators_that_cannot_be_say_why(indicators: dict[str, object], said: 
 
 def test_the_indicator_max_conns_needs_a_limit_of_each_server() -> None:
     of_in_flight: dict[str, object] = {"max_conns": {}}
-    with pytest.raises(ValidationError, match="declare max_conns of the upstream, too"):
+    with pytest.raises(ValidationError, match="declare max_conns for the upstream, too"):
         section(indicators=of_in_flight, peers=[A])
     assert section(indicators=of_in_flight, peers=[A], max_conns=64).indicators
     limited = A.model_copy(update={"max_conns": 64})

@@ -1,4 +1,4 @@
-"""What Kubernetes declares and what a person does: each has fields of its own, and keeps them."""
+"""Kubernetes' declarations and a person's: each has fields of its own, and keeps them."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -34,12 +34,12 @@ def declared(*pods: Pod, before: Declaration | None = None) -> Declaration:
 
 
 def states(declaration: Declaration) -> dict[str, str]:
-    """Return the states in effect: those of the weight table."""
+    """Return the states in effect, as in the weight table."""
     return {peer.id: peer.state for peer in declaration.in_effect.peers}
 
 
 def patched(declaration: Declaration, peer: str, **patch: object) -> Declaration:
-    """Return the declaration as a person has changed it over REST."""
+    """Return the declaration after a person's change over REST."""
     return declaration.changed(with_patch(declaration.upstream, peer, patch))
 
 
@@ -115,7 +115,7 @@ def test_an_edit_of_the_file_keeps_the_pods() -> None:
     assert edited is not None
     assert edited.upstream.law == "paper"
     assert states(edited) == {"a": "up", "b": "down"}
-    # A file that names one takes it over; when it lets go, the next look declares the pod anew.
+    # A file that declares a pod takes it over; when it lets go, the next look declares the pod again.
     taken = with_file(edited, Upstream.model_validate({"peers": [{"id": "b", "address": "192.0.2.7:80"}]}))
     assert taken is not None
     assert states(taken) == {"a": "up", "b": "up"}
@@ -187,7 +187,7 @@ def test_the_pods_are_those_of_the_last_look_whatever_came_before(
 def test_a_damaged_declaration_is_not_taken_for_one_without_pods(damage: Callable[[str], str]) -> None:
     text = encode(declared(pod("a", "unready"))).decode()
     assert damage(text) != text
-    assert decode(damage(text).encode()) == "what Kubernetes declared of it is damaged"
+    assert decode(damage(text).encode()) == "its part from Kubernetes is damaged"
 
 
 def test_a_pods_zone_is_kubernetes_and_outlives_what_a_person_does() -> None:

@@ -1,4 +1,4 @@
-"""A Kubernetes API made of recorded answers: lists by pages, watches, refusals, and the ways it can be ill.
+"""A Kubernetes API of recorded answers: lists by pages, watches, refusals, and its possible faults.
 
 Its documents are those of a real kube-apiserver, in recordings/kubernetes.json, which testing/kubernetes
 compares with one; the bookmarks are those of the API reference. Names and addresses are a test's own.
@@ -19,7 +19,7 @@ RECORDED = json.loads((Path(__file__).parent / "recordings" / "kubernetes.json")
 
 PLURALS = {"Service": "services", "EndpointSlice": "endpointslices"}
 
-# Between two looks at what has changed; and between two bytes of a server that drips.
+# The time between two checks for changes, and between two bytes of a server that drips.
 LOOK_S, DRIP_S = 0.01, 0.02
 
 
@@ -51,7 +51,7 @@ def endpoint_slice(
 
 
 class RecordedApi(AnsweringServer):
-    """Answers as a kube-apiserver does, while it is well; its kubeconfig lies in `folder`."""
+    """Answers as a healthy kube-apiserver does; its kubeconfig is in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self.illness: str | int | None = None
@@ -94,13 +94,13 @@ class RecordedApi(AnsweringServer):
         self._write("DELETED", _key(document), document)
 
     def forget(self) -> None:
-        """Forget all revisions until now, and end the watches: they get 410 Gone when they come back."""
+        """Forget all earlier revisions, and end the watches: they get 410 Gone when they come back."""
         self._revision += 1
         self._forgotten = self._revision
         self.end_watches()
 
     def lose_unseen(self, document: dict[str, Any]) -> None:
-        """Delete an object so that no watch hears of it, as while they were away for long."""
+        """Delete an object without an event, as during a long absence of the watches."""
         del self._objects[_key(document)]
         self.forget()
 
@@ -109,7 +109,7 @@ class RecordedApi(AnsweringServer):
         self._over_before += 1
 
     def lists(self, plural: str) -> int:
-        """Return how many first pages of lists were asked for."""
+        """Return the number of requests for a list's first page."""
         return sum(
             path.endswith(plural) and "watch" not in given and "continue" not in given
             for path, given in self.requests
@@ -126,7 +126,7 @@ class RecordedApi(AnsweringServer):
         self._log.append((self._revision, kind, written))
 
     def stop(self) -> None:
-        """End it; again is no harm."""
+        """End it; a second call does nothing."""
         if not self.over.is_set():
             super().stop()
 
@@ -231,6 +231,6 @@ def _key(document: dict[str, Any]) -> tuple[str, str, str]:
 
 def _chunk(writer: asyncio.StreamWriter, event: dict[str, Any]) -> None:
     line = json.dumps(event).encode() + b"\n"
-    # In two parts, as a network may cut a line anywhere.
+    # In two parts, because a network may split a line anywhere.
     for part in (line[:7], line[7:]):
         writer.write(b"%x\r\n%b\r\n" % (len(part), part))

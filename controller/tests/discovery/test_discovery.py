@@ -1,4 +1,4 @@
-"""Discovery in a controller that leads: what Kubernetes has, what a person does, what the API then says."""
+"""Discovery in a controller that leads: Kubernetes' objects, a person's changes, and the API's answers."""
 
 import contextlib
 import json
@@ -32,7 +32,7 @@ OVER = {"ready": False, "serving": False, "terminating": True}
 
 @pytest.fixture
 def api(tmp_path: Path) -> Iterator[RecordedApi]:
-    """A server that is well, and has nothing."""
+    """A healthy server without any objects."""
     made = RecordedApi(tmp_path)
     yield made
     made.stop()
@@ -56,7 +56,7 @@ def discovering(
 
 
 def table(client: TestClient, upstream: str = "shop") -> dict[str, tuple[str, str]] | None:
-    """Return address and state by server, as the weight table has them; None before there is one."""
+    """Return address and state by server from the weight table; None before there is one."""
     answer = client.get(f"/v1/upstreams/{upstream}")
     if answer.status_code != 200:
         return None
@@ -70,7 +70,7 @@ def peers(client: TestClient, upstream: str = "shop") -> dict[str, dict[str, Any
 
 
 def degraded(client: TestClient) -> str:
-    """Return what /readyz says does not work, beside the Memcached that these tests do without."""
+    """Return the faults on /readyz, without those of the Memcached that these tests do without."""
     lines = client.get("/readyz").json()["degraded"]
     return "\n".join(line for line in lines if not line.startswith("memcached"))
 
@@ -96,14 +96,14 @@ def test_pods_come_turn_unready_terminate_and_go(api: RecordedApi, caplog: pytes
         api.put(of_shop("b=10.0.0.2", name="shop-2", ready=False))
         wait_until(lambda: table(client) == {"a": A, "b": (B[0], "down")})
         assert client.get("/v1/upstreams/shop/peers/b").json()["live"]["pod"] == "unready"
-        assert peers(client)["b"]["state"] == "up"  # what a person says of it, and nobody has
+        assert peers(client)["b"]["state"] == "up"  # A person's state, which no pod has.
         api.put(of_shop("b=10.0.0.2", name="shop-2"))
         wait_until(lambda: table(client) == {"a": A, "b": B})
         api.put(of_shop("b=10.0.0.2", name="shop-2", **ENDING))
         wait_until(lambda: table(client) == {"a": A, "b": (B[0], "drain")})
         api.put(of_shop("b=10.0.0.2", name="shop-2", **OVER))
         wait_until(lambda: table(client) == {"a": A})
-        api.put(of_shop())  # scaled to none: the slices are there, and say so
+        api.put(of_shop())  # Scaled to none: the slices are there, without endpoints.
         wait_until(lambda: peers(client) == {})
         assert degraded(client) == ""
         entries = client.get("/v1/audit?upstream=shop").json()["entries"]
@@ -141,7 +141,7 @@ def test_a_person_and_kubernetes_each_keep_what_they_declare(api: RecordedApi) -
             client.put("/v1/upstreams/shop/peers/a", json={"address": A[0], "baseline": 2}).status_code == 200
         )
         assert (peers(client)["a"]["baseline"], peers(client)["a"]["zone"]) == (2, "eu-1a")
-        # A document that leaves the pods out, as of a person who knows nothing of them.
+        # A document without the pods, from a person unaware of them.
         document = {"law": "static", "peers": [{"id": "vm", "address": "192.0.2.1:80"}]}
         changed = client.put("/v1/upstreams/shop", json=document)
         assert [peer["id"] for peer in changed.json()["peers"]] == ["vm", "a", "b"]
@@ -255,7 +255,9 @@ def test_what_a_namespace_declared_is_not_anothers_while_that_cannot_be_read(api
         assert table(client) == {"a": A}
         assert client.delete("/v1/upstreams/shop").status_code == 409
         api.forbidden = set()
-        wait_until(lambda: "the upstream shop is dark/shop's, which had it first" in degraded(client))
+        wait_until(
+            lambda: "the upstream shop belongs to dark/shop, the first to claim it" in degraded(client)
+        )
         assert table(client) == {"a": A}
 
 
@@ -269,7 +271,7 @@ def test_an_api_server_that_goes_leaves_everything_and_is_named(api: RecordedApi
             lambda: "Kubernetes endpointslices in all namespaces: the API server is away" in degraded(client)
         )
         assert table(client) == {"a": A}
-    with discovering(api, store=store) as client:  # nor does a controller that never heard of it
+    with discovering(api, store=store) as client:  # Nor does a controller that never knew it.
         wait_until(
             lambda: "Kubernetes services in all namespaces: the API server is away" in degraded(client)
         )

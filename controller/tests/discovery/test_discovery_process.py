@@ -1,4 +1,4 @@
-"""A controller as a process that is to watch Kubernetes: what it says at its start, and how it ends."""
+"""A controller process with discovery: its errors at the start, and its end."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ from .recorded_api import RecordedApi, endpoint_slice, service
 
 pytestmark = pytest.mark.integration
 
-# As an interpreter has it where the extra is not installed.
+# As in an interpreter without the extra.
 WITHOUT_CLIENT = "import sys; sys.modules['kubernetes'] = None; from steelyard_controller.__main__ import main; sys.exit(main(sys.argv[1:]))"  # noqa: E501
 
 
@@ -28,7 +28,7 @@ def api(tmp_path: Path) -> Iterator[RecordedApi]:
 
 
 def refused(program: list[str], kubeconfig: Path) -> str:
-    """Return what a controller says that does not start."""
+    """Return the error of a controller that does not start."""
     done = subprocess.run(
         [sys.executable, *program, "--kubernetes=all", "--state-url=memory://"],
         env={"KUBECONFIG": str(kubeconfig)},
@@ -51,7 +51,7 @@ def test_without_the_client_it_names_the_extra(tmp_path: Path) -> None:
 
 def test_without_a_cluster_it_says_what_to_name(tmp_path: Path) -> None:
     said = refused(["-m", "steelyard_controller"], tmp_path / "none")
-    assert "nothing says how to reach the API server" in said
+    assert "there is no configuration for the API server" in said
     assert "name a kubeconfig in KUBECONFIG" in said
 
 

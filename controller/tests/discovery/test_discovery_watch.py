@@ -1,4 +1,4 @@
-"""A watch of the API: what it knows stays whole while the API server is away, slow, ill, or forgets."""
+"""A watch of the API: its objects stay whole while the API server is away, slow, faulty, or forgets."""
 
 import asyncio
 import time
@@ -21,7 +21,7 @@ from .recorded_api import RECORDED, RecordedApi, endpoint_slice, service
 
 pytestmark = pytest.mark.integration
 
-# As short as it goes where each step is waited for: what is late is late for good.
+# As short as possible, because every step is waited for and a late one stays late.
 QUICK = Timing(watch_s=1.0, late_s=1.0, page_s=1.0, first_pause_s=0.05, longest_pause_s=0.2)
 PATIENT = Timing(watch_s=PATIENCE_S, late_s=PATIENCE_S, page_s=PATIENCE_S, first_pause_s=0.05)
 
@@ -30,7 +30,7 @@ Steps = Callable[[Watch[EndpointSlice]], Awaitable[None]]
 
 @pytest.fixture
 def api(tmp_path: Path) -> Iterator[RecordedApi]:
-    """A server that is well, and has nothing."""
+    """A healthy server without any objects."""
     made = RecordedApi(tmp_path)
     yield made
     made.stop()
@@ -50,7 +50,7 @@ async def until(look: Callable[[], object]) -> None:
 def watching(
     api: RecordedApi, steps: Steps, *, timing: Timing = PATIENT, namespace: str | None = None
 ) -> None:
-    """Run steps beside a watch of EndpointSlices; at their end it ends at once."""
+    """Run steps beside a watch of EndpointSlices, which ends with them."""
 
     async def run() -> None:
         server = ApiServer({"KUBECONFIG": str(api.kubeconfig)})
@@ -69,7 +69,7 @@ def watching(
 
 
 def addresses(watch: Watch[EndpointSlice]) -> dict[str, list[str]] | None:
-    """Return by slice the addresses that are known; None before the first list."""
+    """Return the known addresses by slice; None before the first list."""
     if watch.objects is None:
         return None
     return {
@@ -146,7 +146,7 @@ def test_a_watch_that_ends_goes_on_where_it_was_without_a_list(api: RecordedApi)
 def test_a_bookmark_moves_on_where_the_watch_goes_on_from(api: RecordedApi) -> None:
     async def steps(watch: Watch[EndpointSlice]) -> None:
         await until(lambda: api.watching)
-        api.put(service("other"))  # of another kind: only a bookmark tells of its revision
+        api.put(service("other"))  # It is of another kind: only a bookmark has its revision.
         first = max(int(given["resourceVersion"]) for _, given in api.requests if "watch" in given)
         await until(lambda: any(int(given.get("resourceVersion", "0")) > first for _, given in api.requests))
         assert watch.lists == 1
@@ -176,7 +176,7 @@ def test_what_is_forgotten_is_listed_again_and_what_went_meanwhile_is_gone(api: 
         ("cut", "the API server is away"),
         ("garbage", "is this a Kubernetes API server"),
         ("empty", "is this a Kubernetes API server"),
-        (401, "takes the credentials for nobody's (401): Unauthorized"),
+        (401, "does not accept the credentials (401): Unauthorized"),
         (403, "no right to list endpointslices in all namespaces"),
         (404, "older than 1.21"),
         (429, "answers 429"),
@@ -340,7 +340,7 @@ def test_a_pod_without_an_account_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [(None, "nothing says how to reach the API server"), ("{", "nothing says"), ("a: 1", "nothing says")],
+    [(None, "no configuration for the API server"), ("{", "no configuration"), ("a: 1", "no configuration")],
 )
 def test_without_a_way_to_the_api_server_it_says_so(tmp_path: Path, text: str | None, said: str) -> None:
     file = tmp_path / "config"

@@ -1,4 +1,4 @@
-"""Pods from EndpointSlices, and upstreams from Services: what each shape of them comes to."""
+"""Pods from EndpointSlices, and upstreams from Services, in all their forms."""
 
 import json
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ HTTP = [{"name": "http", "port": 8080, "protocol": "TCP"}]
 
 
 def endpoint(pod: str | None, address: str, *, uid: str | None = None, **conditions: Any) -> Any:
-    """Return an endpoint as the API server writes it."""
+    """Return an endpoint in the API server's form."""
     target = {} if pod is None else {"targetRef": {"kind": "Pod", "name": pod, "uid": uid or f"uid-{pod}"}}
     return {"addresses": [address], "conditions": conditions, **target}
 
@@ -47,7 +47,7 @@ def sliced(
 
 
 def pods_in(*slices: EndpointSlice, port: str = "http") -> list[tuple[str, str, str]]:
-    """Return the pods as tuples, where there is no fault."""
+    """Return the pods as tuples; there must be no fault."""
     said = pods_of(slices, port)
     assert said.fault is None
     assert said.pods is not None
@@ -57,12 +57,12 @@ def pods_in(*slices: EndpointSlice, port: str = "http") -> list[tuple[str, str, 
 @pytest.mark.parametrize(
     ("conditions", "condition"),
     [
-        ({}, "ready"),  # nil is to be read as true
+        ({}, "ready"),  # By the API reference, nil means true.
         ({"ready": None}, "ready"),
         ({"ready": True, "serving": True, "terminating": False}, "ready"),
         ({"ready": False, "serving": False, "terminating": False}, "unready"),
         ({"ready": False, "serving": True, "terminating": True}, "terminating"),
-        # publishNotReadyAddresses: ready whatever it is.
+        # publishNotReadyAddresses: always ready.
         ({"ready": True, "serving": True, "terminating": True}, "terminating"),
         ({"ready": False, "terminating": None}, "unready"),
     ],
@@ -76,7 +76,7 @@ def test_conditions_say_what_a_pod_can_do(conditions: dict[str, Any], condition:
     [
         {"ready": False, "serving": False, "terminating": True},
         {"ready": True, "serving": False, "terminating": True},
-        {"ready": False, "terminating": True},  # serving is not known: it is as ready as it is ready
+        {"ready": False, "terminating": True},  # Without `serving`, `ready` counts.
     ],
 )
 def test_a_pod_that_terminates_and_serves_no_more_is_gone(conditions: dict[str, Any]) -> None:
@@ -86,7 +86,7 @@ def test_a_pod_that_terminates_and_serves_no_more_is_gone(conditions: dict[str, 
 
 def test_a_service_without_pods_has_none() -> None:
     assert pods_in(sliced(ports=[])) == []
-    assert pods_in(sliced(ports=None, endpoints=None)) == []  # as Go writes an empty list
+    assert pods_in(sliced(ports=None, endpoints=None)) == []  # Go's form of an empty list.
 
 
 def test_without_any_slice_nothing_is_known() -> None:
@@ -230,7 +230,7 @@ ENDPOINTS = st.builds(
 
 @st.composite
 def services(draw: st.DrawFn) -> list[EndpointSlice]:
-    """Return slices of one Service; each endpoint in one of them, or in several."""
+    """Return slices of one Service; each endpoint is in one of them, or in several."""
     made: dict[tuple[str, int], list[Any]] = {}
     for family, each in draw(st.lists(ENDPOINTS, max_size=12)):
         for number in draw(st.sets(st.integers(0, 2), min_size=1)):
@@ -272,7 +272,7 @@ def test_no_pod_is_lost_and_none_is_there_twice(slices: list[EndpointSlice]) -> 
         for one in each.endpoints or ():
             if one.target_ref is not None:
                 listed.setdefault(one.target_ref.name or "", []).append(one.conditions)
-    # Whatever nobody says is over is there, under its name or under what was made of a long one.
+    # Endpoints that no slice reports as over are there, under their name or the short form of a long one.
     alive = {name for name, each in listed.items() if not any(map(_is_over, each))}
     cut = {each for each in ids if each.startswith("d-")}
     assert {name for name in alive if wire.NAME.fullmatch(name)} <= set(ids)
@@ -316,7 +316,7 @@ def test_of_services_that_claim_one_upstream_the_oldest_has_it() -> None:
     old = service("zzz", creationTimestamp="2026-02-01T00:00:00Z")
     for order in ([young, old], [old, young]):
         assert owners(order) == {"web": "shop/zzz"}
-        assert "shop/zzz's, which had it first" in claims_of(order, {}).faults["shop", "aaa"]
+        assert "belongs to shop/zzz, the first to claim it" in claims_of(order, {}).faults["shop", "aaa"]
 
 
 def test_who_has_an_upstream_keeps_it_from_an_older_service_until_it_lets_go() -> None:
@@ -339,11 +339,8 @@ def test_a_namespace_may_claim_what_it_is_given_and_nothing_else() -> None:
         "web": "shop/web", "pay-eu": "payments/pay"
     }  # fmt: skip
     assert set(said.faults) == {("payments", "thief"), ("guests", "guest")}
-    assert (
-        "may not claim the upstream web: give it to it in kubernetes_claims"
-        in said.faults["payments", "thief"]
-    )
-    # Who had it before it was refused has it no longer: its servers stay as they are.
+    assert "may not claim the upstream web: add it to kubernetes_claims" in said.faults["payments", "thief"]
+    # The former holder has lost it by the refusal: its servers stay as they are.
     assert claims_of(services[2:3], {"web": "payments/thief"}, {"payments": []}).by_upstream == {}
 
 
@@ -351,7 +348,7 @@ def test_a_namespace_may_claim_what_it_is_given_and_nothing_else() -> None:
 def test_a_name_that_no_upstream_can_have_is_said(upstream: str) -> None:
     said = claims_of([service("web", upstream=upstream)], {})
     assert said.by_upstream == {}
-    assert "no name of an upstream" in said.faults["shop", "web"]
+    assert "not an upstream's name" in said.faults["shop", "web"]
 
 
 TWO = [{"name": "http", "port": 80}, {"name": "admin", "port": 9000}]
@@ -366,7 +363,7 @@ def test_of_several_ports_the_annotation_says_which(wanted: str, port: str) -> N
 @pytest.mark.parametrize(
     ("ports", "annotations", "fault"),
     [
-        (TWO, {}, "several ports (http 80, admin 9000): say which with steelyard/port"),
+        (TWO, {}, "several ports (http 80, admin 9000): name one with steelyard/port"),
         (TWO, {"steelyard/port": "8080"}, "'8080' is none of its ports (http 80, admin 9000)"),
         ([], {}, "no TCP port"),
         ([{"name": "dns", "port": 53, "protocol": "UDP"}], {}, "no TCP port"),
@@ -384,7 +381,7 @@ def test_a_port_that_cannot_be_told_is_said_and_the_upstream_stays_its_own(
 @pytest.mark.parametrize("value", [b"", b"[]", b'{"metadata":{}}', b'{"metadata":{"name":1}}', b"\xff", b"{"])
 def test_what_is_no_object_of_kubernetes_is_refused(value: bytes) -> None:
     for kind in (Service, EndpointSlice):
-        with pytest.raises(UnreadableError, match="what it sent is no"):
+        with pytest.raises(UnreadableError, match="it did not send a"):
             read(Raw(value), kind)
 
 

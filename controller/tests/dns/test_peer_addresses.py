@@ -1,4 +1,4 @@
-"""Peers declared by name: what a tick gets, and what it waits for."""
+"""Peers with host names: a tick's addresses, and its waits."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ from ..examples import advance
 
 @pytest.fixture(autouse=True)
 def busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer without a network may take over 0.1 s where others want the CPU."""
+    """A local answer may take over 0.1 s on a busy machine."""
     monkeypatch.setattr(peer_addresses, "FIRST_ANSWER_S", 1.5)
 
 
 class Names:
-    """A resolver's answers; a name that is not in it cannot be resolved."""
+    """A resolver's answers; other names cannot be resolved."""
 
     def __init__(self, **known: str) -> None:
         self.known = known
@@ -107,7 +107,7 @@ def test_a_later_tick_waits_for_nobody() -> None:
 
 
 class Hanging(Names):
-    """A resolver that never answers about names it does not know."""
+    """A resolver that never answers about unknown names."""
 
     async def __call__(self, name: str) -> Sequence[str]:
         if name not in self.known:
@@ -138,7 +138,7 @@ def test_many_names_that_hang_delay_no_tick_of_an_upstream_that_has_a_table() ->
         more = [Peer(id=f"new-{row}", address=f"hangs-{row}:80") for row in range(40)]
         upstream = cycles["web"].declaration.upstream
         cycles["web"].declaration = Declaration(upstream=Upstream(peers=[*upstream.peers, *more]))
-        # No await in it lets time pass: a tick that waited would hang here.
+        # Nothing in it lets time pass: a tick that waited would hang here.
         asked = asyncio.ensure_future(naming.addresses(cycles))
         await asyncio.sleep(0)
         assert asked.done()

@@ -1,4 +1,4 @@
-"""Which address a name has, and what that makes of the peers."""
+"""The address of each name, and of each peer."""
 
 import pytest
 from hypothesis import given
@@ -110,7 +110,7 @@ def test_the_second_peer_of_one_address_is_left_out_and_named() -> None:
     addresses = look_up({"web": resolution("10.0.0.2"), "also": resolution("10.0.0.2")}, peers)
     assert addresses.by_peer == {"a": "10.0.0.2:80", "b": None, "c": "10.0.0.2:81"}
     assert addresses.faults == {
-        "peer b": "also:80 is 10.0.0.2:80, which a has already: it is left out; give each its own"
+        "peer b": "also:80 is 10.0.0.2:80, the address of a: it is left out; give each its own"
     }
 
 

@@ -1,4 +1,4 @@
-"""Names asked for beside the ticks: what is due, what comes late, what fails, what is said."""
+"""Names resolved beside the ticks: due ones, late answers, failures, and the log."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ WEB = [peer("server-1", "web:80")]
 
 
 class Names:
-    """A resolver: addresses or an error by name; a name that has neither is answered when it gets one."""
+    """A resolver: addresses or an error by name; a name without either is answered when it gets one."""
 
     def __init__(self, **answers: Sequence[str] | Exception) -> None:
         self.answers = answers
@@ -122,7 +122,7 @@ def test_a_changed_address_is_said(caplog: pytest.LogCaptureFixture) -> None:
         await resolver.refresh(0.0, WEB)
         names.answers["web"] = ["10.0.0.3"]
         await resolver.refresh(30.0, WEB)
-        assert said(caplog) == ["name web is 10.0.0.3 now, and was 10.0.0.2"]
+        assert said(caplog) == ["name web is now 10.0.0.3, previously 10.0.0.2"]
 
     asyncio.run(session())
 
@@ -138,7 +138,7 @@ def test_a_late_answer_is_a_fault_until_it_comes_and_is_used_then() -> None:
             while "no answer within 0.01 s" not in resolver.addresses(peers).faults["name web"]:
                 await asyncio.sleep(0.001)
         await resolver.refresh(100.0, peers)
-        assert names.asked.count("web") == 1  # it is still being asked
+        assert names.asked.count("web") == 1  # It is still being asked.
         names.answers["web"] = ["10.0.0.2"]
         await until_known(resolver, peers)
         assert resolver.addresses(peers).by_peer == {"server-1": "10.0.0.2:80", "server-2": "10.0.0.9:80"}

@@ -1,4 +1,4 @@
-"""A real HAProxy with the configuration that docs/guides/haproxy.md shows, and small servers behind it."""
+"""A real HAProxy with the configuration from docs/guides/haproxy.md, and small servers behind it."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ DOCS = Path(__file__).parents[3] / "docs" / "guides" / "haproxy.md"
 
 
 def documented() -> str:
-    """Return the haproxy.cfg with agent-check of the documentation."""
+    """Return the haproxy.cfg with agent-check from the documentation."""
     examples = re.findall(r"```haproxy\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
     return str(next(each for each in examples if "agent-check" in each))
 
@@ -57,7 +57,7 @@ class Web:
         except (OSError, asyncio.IncompleteReadError):
             pass
         finally:
-            # Also where the loop's end cancels this: a writer that outlives it is a warning in a later test.
+            # Even if the end of the loop cancels this: a writer that outlives it is a later test's warning.
             writer.close()
 
 
@@ -69,7 +69,7 @@ class Edge:
     socket: Path
 
     async def listens(self) -> None:
-        """Wait for the socket: HAProxy names it after its ports are open, and listens on it later still."""
+        """Wait for the socket: HAProxy names it after its ports are open, and listens on it even later."""
         while True:
             try:
                 _, writer = await asyncio.open_unix_connection(str(self.socket))
@@ -79,7 +79,7 @@ class Edge:
                 return writer.close()
 
     async def command(self, text: str) -> str:
-        """Say something to its socket and return the answer."""
+        """Send a command to its socket and return the answer."""
         reader, writer = await asyncio.open_unix_connection(str(self.socket))
         writer.write(f"{text}\n".encode())
         answer = (await reader.read()).decode()
@@ -90,7 +90,7 @@ class Edge:
         """Return the rows of its statistics, by server of the backend web."""
         text = (await self.command("show stat")).removeprefix("# ")
         rows = [row for row in csv.DictReader(io.StringIO(text)) if row["pxname"] == "web"]
-        # A star says that a check is under way.
+        # A star marks a check under way.
         return {
             row["svname"]: row | {"agent_status": row["agent_status"].removeprefix("* ")}
             for row in rows
@@ -112,7 +112,7 @@ class Edge:
             await asyncio.sleep(0.02)
 
     async def requests(self, count: int) -> dict[str, int]:
-        """Send requests one after the other and return how many each server got."""
+        """Send requests one after the other and return the number that each server got."""
         before = await self.servers()
         for _ in range(count):
             reader, writer = await asyncio.open_connection("127.0.0.1", self.daemon.port)
@@ -125,7 +125,7 @@ class Edge:
 
 @contextlib.asynccontextmanager
 async def haproxy(folder: Path, config: str) -> AsyncIterator[Edge]:
-    """Run HAProxy with the documented configuration, asking quickly."""
+    """Run HAProxy with the documented configuration and frequent checks."""
     if shutil.which("haproxy") is None:
         pytest.fail("haproxy is not installed: run `make setup-tests`")
     port, socket, path = free_port(), folder / "haproxy.sock", folder / "haproxy.cfg"
@@ -137,7 +137,7 @@ async def haproxy(folder: Path, config: str) -> AsyncIterator[Edge]:
                 ("bind :8080", f"bind 127.0.0.1:{port}"),
                 ("agent-inter 1s", "agent-inter 50ms"),
                 ("check inter 2s", "check inter 100ms"),
-                # Else a server that is not answered for so long, as on a busy machine, is down.
+                # Otherwise a server without an answer for that long, as on a busy machine, is down.
                 ("timeout server 30s\n", "timeout server 30s\n    timeout check 5s\n"),
             ],
         )

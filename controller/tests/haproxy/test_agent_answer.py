@@ -1,4 +1,4 @@
-"""What HAProxy is told about a peer."""
+"""The answers to HAProxy about a peer."""
 
 from dataclasses import replace
 from typing import Any
@@ -51,7 +51,7 @@ def _answer(outcome: Outcome, peer: str, configured: int = 100) -> bytes:
 
 
 def _taken(weight: int, percent: int) -> int:
-    """Return the weight that HAProxy makes of a configured weight and a percentage."""
+    """Return HAProxy's weight for a configured weight and a percentage."""
     return min(MOST, weight * min(percent, 25_600) // 100)
 
 

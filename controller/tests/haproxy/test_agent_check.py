@@ -1,4 +1,4 @@
-"""The agent-check listener on real sockets: what it answers, and what it does not put up with."""
+"""The agent-check listener on real sockets: its answers, and its limits."""
 
 import asyncio
 import contextlib
@@ -217,6 +217,6 @@ def test_stopping_ends_what_is_open_and_frees_the_port() -> None:
 
 
 async def _ended(reader: asyncio.StreamReader) -> None:
-    """Wait until the other side has closed without a word."""
+    """Wait until the other side has closed without an answer."""
     with contextlib.suppress(ConnectionResetError):
         assert await reader.read() == b""

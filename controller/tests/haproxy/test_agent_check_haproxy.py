@@ -1,4 +1,4 @@
-"""A real HAProxy, configured as docs/guides/haproxy.md has it, asks a controller for weights and states."""
+"""A real HAProxy, configured as in docs/guides/haproxy.md, asks a controller for weights and states."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ PEERS = ("server-1", "server-2", "server-3")
 
 @dataclass
 class Controller:
-    """A controller as the listener sees it, which decides twenty times a second on the agents' `cpu`."""
+    """The listener's controller, which decides twenty times a second on the agents' `cpu`."""
 
     cpu: dict[str, float]
     upstream: Upstream
@@ -47,7 +47,7 @@ class Controller:
             await asyncio.sleep(0.05)
 
     def patch(self, peer: str, **fields: str) -> None:
-        """Change what is declared of a server."""
+        """Change the declaration of a server."""
         declared = self.views["web"].declaration
         self.views["web"].declaration = declared.changed(with_patch(declared.upstream, peer, fields))
 
@@ -114,7 +114,7 @@ def _answered(servers: dict[str, dict[str, str]]) -> bool:
 
 
 async def _shared(controller: Controller, edge: Edge) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the controller's weights, and how requests were spread while HAProxy had no others."""
+    """Return the controller's weights, and the spread of requests while HAProxy had no others."""
     while True:
         outcome = controller.views["web"].outcome
         assert outcome is not None
@@ -166,7 +166,7 @@ def test_a_server_that_is_taken_down_is_down_and_may_be_drained_or_brought_back(
             await edge.until(_answered)
             controller.patch("server-2", state="down")
             await edge.until(lambda servers: servers["server-2"]["status"] == "DOWN (agent)")
-            # While a check is under way there is no last answer to see.
+            # A check under way hides the last answer.
             said = "a person took it down in Steelyard"
             await edge.until(lambda servers: said in servers["server-2"]["last_agt"])
             assert await edge.requests(20) == {"server-1": 10, "server-2": 0, "server-3": 10}
@@ -206,7 +206,7 @@ def test_a_question_without_an_answer_changes_nothing(tmp_path: Path, question: 
         quoted = question.replace(" ", "\\ ")
         async with rig.controller(), rig.haproxy(('"web/server-2\\n"', f"{quoted}\\n")) as edge:
             await edge.until(lambda servers: shown in servers["server-2"]["last_agt"])
-            # While a check is under way there is no last answer to see.
+            # A check under way hides the last answer.
             asked = await edge.until(
                 lambda servers: (
                     _weight(servers, "server-1") > 100 and shown in servers["server-2"]["last_agt"]

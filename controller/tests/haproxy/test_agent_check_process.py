@@ -53,11 +53,11 @@ class Controller:
 
     @property
     def url(self) -> str:
-        """Return where its API is."""
+        """Return the URL of its API."""
         return f"http://127.0.0.1:{self.api}"
 
     async def leads(self) -> bool:
-        """Tell whether it leads."""
+        """Return whether it leads."""
         try:
             answer = await asyncio.to_thread(_request, "GET", f"{self.url}/v1/service")
         except OSError:
@@ -71,7 +71,7 @@ async def _agents(memcached: Daemon, cpu: dict[str, float]) -> None:
     try:
         for seq in itertools.count(1):
             for peer in PEERS:
-                # Here and in no thread: that could connect anew after the end had closed its client.
+                # Not in a thread, which could connect again after the end had closed its client.
                 client.set(wire.sample_key("web", peer), sample(peer, seq=seq, cpu=cpu[peer]), noreply=False)
             await asyncio.sleep(0.1)
     finally:

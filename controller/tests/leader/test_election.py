@@ -1,4 +1,4 @@
-"""Who leads, by a clock and a store of the test's own: every order of events, without waiting for any."""
+"""The election with a clock and a store of the test's own: all orders of events, without any waiting."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ LEASE_S = 3.0
 
 @dataclass
 class Table:
-    """What Redis holds, and the time."""
+    """The contents of Redis, and the time."""
 
     now_s: float = 1000.0
     lease: Lease | None = None
@@ -35,7 +35,7 @@ class Table:
 
 @dataclass
 class Fake(MemoryStore):
-    """One controller's way to the store; it can be away, for this controller alone or for all."""
+    """One controller's way to the store, which can be cut for this controller alone or for all."""
 
     table: Table
     away: bool = False
@@ -283,7 +283,7 @@ def test_terms_do_not_go_back_when_the_store_does(table: Table) -> None:
     step(a)
     before = a.lease
     assert before is not None
-    # An older copy was put back: it knows an earlier term, and no lease.
+    # A restored older copy has an earlier term, and no lease.
     table.lease, table.term = None, before.term - 5
     step(a)
     assert a.lease is not None

@@ -1,6 +1,6 @@
-"""Two and three controllers on a real Redis and Memcached: one writer at any time, whatever is done to them.
+"""Two and three controllers on a real Redis and Memcached: one writer at any time, under all faults.
 
-Every weight table goes through a recorder, which knows its writer and the order in which they took effect.
+Every weight table goes through a recorder, which knows its writer and the order of the writes.
 """
 
 import signal
@@ -17,7 +17,7 @@ from ..proxies import Write
 
 pytestmark = pytest.mark.integration
 
-# A standby asks three times a lease; so many questions are two leases.
+# A standby asks three times a lease, so this many requests take two leases.
 QUESTIONS = 6
 
 
@@ -28,12 +28,12 @@ def them(memcached: Daemon, redis_server: Daemon, tmp_path: Path) -> Iterator[Cl
 
 
 def questions(controller: Controller) -> int:
-    """Return how often a controller asked who leads."""
+    """Return the number of times that a controller asked for the leader."""
     return bytes(controller.redis.sent).count(b"$3\r\nGET\r\n$17\r\nsteelyard:1:lease")
 
 
 def handover(writes: list[Write]) -> int:
-    """Return where the last of the old leader's tables stands."""
+    """Return the place of the old leader's last table."""
     return max(n for n, write in enumerate(writes) if write.writer != writes[-1].writer)
 
 
@@ -51,7 +51,7 @@ def test_the_next_one_takes_over_and_the_weights_stay(them: Cluster) -> None:
         writes = them.writes.stored
         has_one_writer(writes)
         assert moved(writes[handover(writes) :]) < 0.05
-        assert leader.says("given back") == (end == signal.SIGTERM)
+        assert leader.says("released") == (end == signal.SIGTERM)
         leader = successor
 
 
@@ -69,7 +69,7 @@ def test_a_leader_that_is_paused_and_wakes_publishes_nothing(them: Cluster) -> N
     them.ticks(5, successor)
     assert len(them.writes.of(leader.id)) == before
     has_one_writer(them.writes.stored)
-    # And a second time, from the one that took over.
+    # And once more, from the new leader.
     successor.signal(signal.SIGKILL)
     them.ticks(3, them.leads(*(each for each in controllers if each is not successor)))
     has_one_writer(them.writes.stored)
@@ -84,7 +84,7 @@ def test_with_redis_cut_off_from_the_leader_alone_it_stops_when_another_leads(th
     wait_until(lambda: a.says("Memcached holds a table of term"), "stepping down")
     them.ticks(5, b)
     has_one_writer(them.writes.stored)
-    # It looked before it wrote: no table of a was even offered once b's was there.
+    # It read before it wrote: no table of a was offered once b's was there.
     first = next(n for n, write in enumerate(them.writes.all) if write.writer == "b" and write.stored)
     assert sum(write.stored for write in them.writes.all[first:] if write.writer == "a") == 0
     a.redis.mend()
@@ -120,7 +120,7 @@ def test_a_wiped_redis_gets_everything_back_from_the_leader(them: Cluster, redis
     assert {write.writer for write in writes} == {"a"}
     has_one_writer(writes)
     assert moved([write for write in writes if write.table.term > term]) < 0.05
-    # b was declared nothing itself: what it leads comes from what a kept again.
+    # b itself declared nothing: its upstreams come from a's restored declarations.
     a.signal(signal.SIGKILL)
     them.leads(b)
     them.ticks(5, b)

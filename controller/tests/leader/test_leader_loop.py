@@ -1,4 +1,4 @@
-"""The leader loop by hand-made ticks: those that hang, and faults that nobody foresaw."""
+"""The leader loop with hand-made ticks that hang, and with unexpected errors."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class HandMadeTicks:
-    """A tick loop whose ticks last until `go_on` is set, and make progress only where told to."""
+    """A tick loop whose ticks last until `go_on` is set, and make progress only on request."""
 
     def __init__(self) -> None:
         self.cycles: dict[str, Any] = {}
@@ -52,7 +52,7 @@ class HandMadeTicks:
 
 
 class Takeovers:
-    """Take-overs without anything to take over."""
+    """Takeovers without any declarations."""
 
     async def highest_term(self) -> int:
         return 0
@@ -112,7 +112,7 @@ class Leading:
                 await asyncio.sleep(0.01)
 
     async def hang(self) -> None:
-        """Return once a tick hangs."""
+        """Return when a tick hangs."""
         self.ticks.go_on.clear()
         await self.until(lambda: self.ticks.begun > self.ticks.done)
 
@@ -134,7 +134,7 @@ def test_a_tick_that_hangs_gives_the_lease_up_until_it_ends() -> None:
         await it.until(lambda: it.loop.led is None)
         assert it.loop.stuck_s > it.loop.stuck_after_s
         assert "made no progress" in it.faults.now["ticks"]
-        assert await it.store.leader() is None  # released: a standby need not wait for its end
+        assert await it.store.leader() is None  # It was released, so a standby need not wait for its end.
         it.ticks.go_on.set()
         await it.until(lambda: it.loop.led is not None)
         await it.until(lambda: "ticks" not in it.faults.now)
@@ -147,7 +147,7 @@ def test_a_tick_that_hangs_gives_the_lease_up_until_it_ends() -> None:
 
 def test_a_long_tick_that_makes_progress_keeps_the_lease() -> None:
     async def run() -> None:
-        # A process that gets no CPU for so long loses its lease, with progress or without.
+        # A process without CPU for this long loses its lease, with progress or without.
         it = Leading(lease_s=2.0)
         await it.until(lambda: it.ticks.done > 1)
         it.ticks.progresses = True
@@ -199,7 +199,7 @@ def test_what_nobody_foresaw_ends_the_loop_and_releases_the_lease() -> None:
     async def run() -> None:
         it = Leading()
         await it.until(lambda: it.ticks.done > 1)
-        it.ticks.cycles = {"web": SimpleNamespace()}  # has no counters: noting a missed tick raises
+        it.ticks.cycles = {"web": SimpleNamespace()}  # It has no counters, so noting a missed tick raises.
         await it.hang()
         await it.wait(3 * TICK_S)
         it.ticks.go_on.set()

@@ -1,4 +1,4 @@
-"""A takeover of more upstreams than a lease leaves time for, on a real Redis and Memcached."""
+"""A takeover of too many upstreams for one lease, on a real Redis and Memcached."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.integration
 LEASE_S = 6.0
 PEERS = 10
 
-# Three parts, of which the last is not a whole one.
+# Three parts; the last one is not full.
 NAMES = [f"up-{number:03d}" for number in range(2 * MOST_PEERS // PEERS + 30)]
 
 
@@ -39,7 +39,7 @@ async def until(look: Callable[[], object]) -> None:
 
 
 class WatchedStore(RedisStore):
-    """A store that does `before_load` before it loads a part, and writes down what became of the lease."""
+    """A store that does `before_load` before it loads a part, and records the state of the lease."""
 
     def __init__(self, redis: Daemon) -> None:
         super().__init__(f"redis://{redis.address}/0", timeout_s=PATIENCE_S)
@@ -75,7 +75,7 @@ def tables(memcached: Daemon) -> dict[str, WeightTable]:
 
 @contextlib.asynccontextmanager
 async def taking_over(memcached: Daemon, redis: Daemon, store: WatchedStore) -> AsyncIterator[Service]:
-    """Yield a service that runs, and finds so many upstreams declared that it reads them in three parts."""
+    """Yield a running service with enough declared upstreams for three parts."""
     peers = [Peer(id=f"server-{n}", address=f"10.0.0.{n}:80") for n in range(PEERS)]
     draft = Lease(holder="before", boot="1", url="", term=1)
     before = await store.acquire(draft, lease_s=PATIENCE_S, above=0, patient=False)
@@ -100,7 +100,7 @@ def test_the_lease_is_renewed_and_each_part_has_its_tables_before_the_next_is_re
 
         async def wait(_: list[str]) -> None:
             published.append(set(tables(memcached)))
-            # Two thirds of a lease, three times: all of it lasts twice as long as the lease.
+            # Two thirds of a lease, three times: in all, twice as long as the lease.
             renewed = len(store.renewals)
             await until(lambda: len(store.renewals) >= renewed + 2)
 
@@ -124,7 +124,7 @@ def test_a_store_that_goes_away_meanwhile_keeps_the_rest_waiting_and_stops_no_ti
     async def run() -> None:
         store, away = WatchedStore(redis_server), asyncio.Event()
 
-        # Not the first part again: on a busy machine the lease may be lost before it is published.
+        # This is not the first part again: a busy machine may lose the lease before that is published.
         async def fail(part: list[str]) -> None:
             if store.parts and part != store.parts[0] and not away.is_set():
                 raise Unavailable("cut off")

@@ -1,4 +1,4 @@
-"""What is declared when a controller begins to lead."""
+"""The declarations of a controller that begins to lead."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -75,7 +75,7 @@ def test_applying_a_file_twice_changes_nothing(
     if applied is not None:
         assert with_file(applied, second) is None
         assert applied.revision == changed.revision + 1
-        # What the file names holds, and what it never knew stays.
+        # The file's fields count; fields that it never had stay.
         assert {peer.id for peer in second.peers} <= {peer.id for peer in applied.upstream.peers}
         strangers = {p.id for p in over_rest.peers} - {p.id for p in first.peers}
         assert strangers <= {peer.id for peer in applied.upstream.peers}

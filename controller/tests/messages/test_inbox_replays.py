@@ -1,4 +1,4 @@
-"""Which run of a sender is believed: restarts, clocks that are stepped, twins, and recordings put back."""
+"""Accepted runs of a sender: restarts, stepped clocks, twins, and replayed recordings."""
 
 from dataclasses import dataclass, field
 
@@ -19,7 +19,7 @@ HOUR_MS = 3_600_000
 
 @dataclass
 class Receiver:
-    """A controller that looks once a second; `sample` and `report` are what it finds there."""
+    """A controller that reads once a second; `sample` and `report` are the values that it reads."""
 
     key: bytes | None = KEY
     inbox: Inbox = field(default_factory=Inbox)
@@ -31,19 +31,19 @@ class Receiver:
         self.unix_ms += round(seconds * 1000)
 
     def sample(self, boot: str, seq: int, at_ms: int | None = None, interval_s: float = 1.0) -> str:
-        """Look after a second; a sample taken at that moment, unless `at_ms` says otherwise."""
+        """Read after a second; the sample is from that moment, unless `at_ms` is given."""
         self.wait(1)
         taken_at_ms = self.unix_ms if at_ms is None else at_ms
         text = sample(boot=boot, seq=seq, taken_at_ms=taken_at_ms, interval_s=interval_s)
         return self._look(samples={"a": text}, reports={})
 
     def report(self, boot: str, seq: int, at_ms: int) -> str:
-        """Look after a second; the report was sent at `at_ms`, by the load balancer's clock."""
+        """Read after a second; the report was sent at `at_ms`, by the load balancer's clock."""
         self.wait(1)
         return self._look(samples={}, reports={"edge-1": report(boot=boot, seq=seq, sent_at_ms=at_ms)})
 
     def successor(self, *, remembers: bool = True) -> "Receiver":
-        """Another controller takes over, with what was kept."""
+        """Let another controller take over with the saved clocks."""
         kept = sender_clocks(self.inbox) if remembers else {}
         return Receiver(self.key, Inbox(remembered=kept), now_s=5_000.0, unix_ms=self.unix_ms)
 
@@ -69,7 +69,7 @@ class Receiver:
 
 
 def _with_earlier_run(key: bytes | None = KEY) -> Receiver:
-    """Return a receiver that heard run b1 for three seconds, and then its successor b2 for three."""
+    """Return a receiver after three seconds of run b1 and three of its successor b2."""
     receiver = Receiver(key)
     for boot in ("b1", "b2"):
         for seq in range(1, 4):
@@ -77,7 +77,7 @@ def _with_earlier_run(key: bytes | None = KEY) -> Receiver:
     return receiver
 
 
-# --- recordings that are put back ------------------------------------------
+# --- replayed recordings ----------------------------------------------------
 
 
 def test_an_older_sample_of_the_same_run_is_refused_as_replayed() -> None:
@@ -258,7 +258,7 @@ def test_a_slow_agent_is_not_silent_between_two_of_its_samples() -> None:
     assert receiver.sample("b1", 3) == "taken"
 
 
-# --- what a successor knows ------------------------------------------------
+# --- a successor's knowledge ------------------------------------------------
 
 
 def test_a_controller_that_takes_over_refuses_what_is_older_than_what_was_heard() -> None:

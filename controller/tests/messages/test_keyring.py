@@ -1,4 +1,4 @@
-"""Which key a message must be signed with, while senders move from the shared key to their own."""
+"""The signing key of each message, while senders move from the shared key to their own."""
 
 import pytest
 from steelyard_controller.messages.inbox import Inbox, ReadContext, receive
@@ -52,7 +52,7 @@ def test_tables_are_signed_with_their_own_key_once_derived_keys_are_taken(
     keys = Keyring(shared=SHARED, derived=derived)
     assert keys.of_tables == signs
     assert reason(keys, signs, "tables") is None
-    # Of the leader before, that does not know derived keys yet.
+    # From the previous leader, which does not know derived keys yet.
     assert (reason(keys, SHARED, "tables") is None) == (derived != "require")
     for server in (AGENT_A, AGENTS, EDGE):
         assert reason(keys, server, "tables") == "signature"

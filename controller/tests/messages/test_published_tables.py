@@ -1,4 +1,4 @@
-"""Tables put into a Memcached that somebody else writes to as well."""
+"""Tables in a Memcached that another program writes to as well."""
 
 import asyncio
 import logging
@@ -41,7 +41,7 @@ def signed(text: WeightTable) -> bytes:
 
 
 class Meddled(MemcachedPool):
-    """A Memcached to which somebody writes right before each of the first `times` writes of ours."""
+    """A Memcached to which another program writes before each of our first `times` writes."""
 
     def __init__(self, address: str, value: Callable[[int], bytes], *, times: int) -> None:
         super().__init__(address)
@@ -62,7 +62,7 @@ class Meddled(MemcachedPool):
         return value
 
     def ttl_s(self, at: str) -> int:
-        """Return how many seconds a value has left; 0 where it is gone."""
+        """Return the seconds until a value expires; 0: it is gone."""
         said = self._other.raw_command(f"mg {at} t", end_tokens=b"\r\n")
         return 0 if said.startswith(b"EN") else int(said.split(b"t")[1])
 
@@ -144,7 +144,7 @@ def test_the_tables_of_many_upstreams_are_written_at_once_and_what_is_wrong_with
     assert {name: type(error) for name, error in failed.items()} == {
         "up-7": weight_table.TableTooLarge, "up-8": Unavailable
     }  # fmt: skip
-    # All of them once, and once more those that somebody wrote meanwhile.
+    # All of them once, and the overwritten ones once more.
     assert pipeline.writes == 2
     for name in names:
         here = None if name == "up-7" else theirs[eighth] if name == "up-8" else signed(mine[name])
@@ -155,7 +155,9 @@ def test_the_tables_of_many_upstreams_are_written_at_once_and_what_is_wrong_with
 
 def test_who_writes_without_a_pause_is_said_and_not_waited_for(meddle: Meddle, memcached: Daemon) -> None:
     published, pipeline = meddle(lambda n: b"garbage %d" % n, times=1000)
-    with pytest.raises(Unavailable, match=f"somebody else writes the table again.*{memcached.address}"):
+    with pytest.raises(
+        Unavailable, match=f"another program keeps overwriting the table.*{memcached.address}"
+    ):
         asyncio.run(publish(published, table(term=5, generation=7)))
     assert pipeline.writes == MOST_WRITES
 
@@ -169,7 +171,7 @@ def test_the_table_of_a_leader_of_a_higher_term_is_left_there(meddle: Meddle) ->
 
 
 def test_the_table_of_a_leader_before_this_one_is_replaced(meddle: Meddle) -> None:
-    """One that was paused within its write, say."""
+    """Such as a write of a controller that was paused within it."""
     published, pipeline = meddle(lambda _: signed(table(term=4, generation=900)), times=1)
     mine = table(term=5, generation=7)
     asyncio.run(publish(published, mine))
@@ -241,7 +243,7 @@ def _refuse_nothing(upstream: str, refused: Refused) -> None:
 
 
 def latest(pipeline: Meddled) -> WeightTable:
-    """Return what a controller reads that begins to lead."""
+    """Return the tables for a controller that begins to lead."""
     other = PublishedTables(pipeline, keys=Keyring(shared=KEY), refused=_refuse_nothing)
     return asyncio.run(other.latest(["web"]))["web"]
 
@@ -279,7 +281,7 @@ def test_what_somebody_else_wrote_in_the_place_of_a_chunk_is_replaced_in_time(
     assert latest(pipeline).peers == ()
     now["s"] += chunked_tables.REWRITE_S
     later = larger("a", "b", "c", generation=8)
-    with pytest.raises(Forbidden):  # nothing is written anew, so that is still to do
+    with pytest.raises(Forbidden):  # Nothing was rewritten, so that is still due.
         asyncio.run(published.publish([later], {}, certain=lambda: False, skip=set()))
     asyncio.run(publish(published, later))
     assert latest(pipeline) == later

@@ -1,4 +1,4 @@
-"""The list of upstreams, put into a Memcached that somebody else writes to as well."""
+"""The list of upstreams in a Memcached that another program writes to as well."""
 
 import asyncio
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ KEY = b"an example key, never a real one"
 
 
 class World:
-    """A Memcached, the list that a controller keeps there, and a clock that is set by hand."""
+    """A Memcached, a controller's list in it, and a clock that is set by hand."""
 
     def __init__(self, address: str) -> None:
         host, port = address.split(":")
@@ -113,7 +113,7 @@ def test_a_memcached_that_is_away_is_no_fault_of_the_list(world: World, memcache
 def test_a_forged_list_of_a_higher_term_ends_the_lead_and_the_next_one_begins_above_it(
     world: World, memcached: Daemon
 ) -> None:
-    """Without a key: as a forged table does."""
+    """Without a key, as from a forger."""
 
     async def lead() -> UpstreamList | Refused:
         async with session(memcached, None, file={"web": WEB}, store=MemoryStore()) as it:

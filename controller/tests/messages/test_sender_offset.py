@@ -1,4 +1,4 @@
-"""When a window ended, by the receiver's clock: bounded by a tick, whatever the sender's clock says."""
+"""The end of a window by the receiver's clock: within a tick, whatever the sender's clock."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +12,7 @@ UNIX_S = 1.8e9
 def errors(
     tick_s: float, *, off_s: float, phase: float, delays: list[float], step_s: float = 0.0, drift: float = 0.0
 ) -> list[float]:
-    """Return by how much each reckoned end misses the true one; the sender writes once a second.
+    """Return the error of each estimated end; the sender writes once a second.
 
     off_s: its clock less the receiver's, stepped by `step_s` in the middle.
     """
@@ -61,7 +61,7 @@ def test_where_nothing_better_is_known_the_middle_is_at_most_half_a_tick_off(
 def test_a_sender_whose_phase_wanders_is_known_ever_better() -> None:
     known = None
     for n in range(1, 40):
-        end_s = n - 0.5 + 0.45 * (-1) ** n  # just after a tick and just before one, in turns
+        end_s = n - 0.5 + 0.45 * (-1) ** n  # Just after a tick and just before one, in turns.
         known = SenderOffset.of(end_s + 7200, last_read_s=n - 1.0, seen_s=float(n), before=known)
     assert known is not None
     assert known.high_s - known.low_s < 0.2

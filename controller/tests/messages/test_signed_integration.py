@@ -38,7 +38,7 @@ NOW_S = 1_790_000_000
 
 
 class Pipeline:
-    """Memcached as whoever can reach it uses it."""
+    """Memcached, for any program that can reach it."""
 
     def __init__(self, memcached: Daemon) -> None:
         self._address = ("127.0.0.1", memcached.port)
@@ -197,7 +197,7 @@ def test_an_old_table_that_is_put_back_does_not_send_the_order_backwards(memcach
 
 
 def _play(pipeline: Pipeline, boot: str, seq: int, *, at_ms: int, cpu_of_a: float) -> dict[str, bytes]:
-    """Put what agents and nginx say in one tick; return the values, for a recording."""
+    """Put the messages of agents and nginx for one tick; return the values, for a recording."""
     row = (100, 0, 1, 5.0)
     values = {
         wire.sample_key("web", peer): _sealed(
@@ -377,7 +377,7 @@ def test_a_real_agent_and_controller_share_a_key_and_a_forger_is_shown(
         ),
     ):
         document = wait_until(measured, log.read_text)
-        # The agents' samples give a more than b; what was forged for c gives it nothing.
+        # The agents' samples give a more than b; the forged ones for c give it nothing.
         a, b, c = document["peers"]
         assert a["weight"] > c["weight"] > b["weight"]
         assert (c["weight"], c["utilization"]) == (333, None)
@@ -422,7 +422,7 @@ def test_a_server_that_is_taken_over_speaks_for_itself_alone(memcached: Daemon, 
     with _running(controller, log, STEELYARD_KEY=KEY.decode()):
         with agent("a", holds="a"), agent("b", holds="b"):
             wait_until(lambda: all(peers().get(name, {}).get("utilization") for name in "ab"), logs)
-        # What a holds makes no sample of b's, registers no c, and signs no table.
+        # With a's key, a program makes no sample of b, registers no c, and signs no table.
         with agent("b", holds="a"):
             forged = "sample of b refused (signature): it is not signed with its own key"
             wait_until(lambda: forged in log.read_text(), log.read_text)

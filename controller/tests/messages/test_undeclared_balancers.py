@@ -27,7 +27,7 @@ class World:
         self.tick_s = 0
 
     def tick(self, *lbs: str, values: dict[str, bytes] | None = None, after_s: int = 1) -> Outcome:
-        """Do a tick at which these report, or what they say is in `values`."""
+        """Do a tick with reports of these, or with their `values`."""
         self.tick_s += after_s
         told = {lb: report(lb, seq=self.tick_s, a=(100, 0, 1, 5.0)) for lb in lbs} | (values or {})
         reporters: Iterable[str] = ()
@@ -74,7 +74,7 @@ def test_one_that_is_declared_and_silent_for_a_minute_is_not_named_and_is_still_
     outcome = world.tick("edge-2")
     assert outcome.table.reporters == ("edge-2",)
     assert outcome.load_balancers == ("edge-1", "edge-2")
-    # The next leader has it from the table, and does not name it for a minute anew.
+    # The next leader has it from the table, and keeps it for another minute.
     after = World()
     after.cycle.follow_table(outcome.table)
     assert after.tick("edge-2").table.reporters == ("edge-2",)
@@ -115,12 +115,12 @@ def test_one_without_the_key_of_its_name_is_not_read_and_the_log_says_so_once() 
     world, its = World(keys=keys), derived_keys.derive(SHARED, derived_keys.lb("edge-9"))
     world.tick("edge-1")
     said = []
-    for lb in ("edge-2", "edge-3"):  # with another's key
+    for lb in ("edge-2", "edge-3"):  # With another's key.
         outcome = world.tick(values=world.signed(lb, its, sent_at_ms=NOW_MS))
         said += world.lines
         assert outcome.table.reporters == ("edge-1",)
         assert [why.detail[:6] for why in outcome.inbox.refusals.values() if lb in why.detail] == [lb]
-    assert len([line for line in said if "nobody declared" in line]) == 1
+    assert len([line for line in said if "undeclared" in line]) == 1
     outcome = world.tick(values=world.signed("edge-9", its, sent_at_ms=NOW_MS))
     assert outcome.table.reporters == ("edge-1", "edge-9")
 

@@ -1,4 +1,4 @@
-"""Redis as it is run, for tests: a primary and a replica that three Sentinels watch, and a cluster."""
+"""Redis in sets, for tests: a primary and a replica under three Sentinels, and a cluster."""
 
 import socket
 import subprocess
@@ -14,7 +14,7 @@ import redis
 from testing.daemons import Daemon, free_port
 from testing.waiting import PATIENCE_S
 
-# How long a node is away before it counts as down. Less, and a busy machine starts failovers by itself.
+# The absence after which a node counts as down. With less, a busy machine starts failovers by itself.
 DOWN_MS = 1000
 
 NAME = "mymaster"
@@ -22,7 +22,7 @@ NAME = "mymaster"
 
 @dataclass
 class RedisSet:
-    """A set of Redis; the keys that a controller writes are on `primary`, and on `replica`."""
+    """A set of Redis; a controller's keys are on `primary`, and on `replica`."""
 
     url: str
     primary: Daemon
@@ -30,20 +30,20 @@ class RedisSet:
     others: list[Daemon]
     """The Sentinels, or the other nodes."""
     tag: str
-    """What the keys begin with."""
+    """The prefix of the keys."""
     connect: dict[str, Any] = field(default_factory=dict)
 
     def ask(self, daemon: Daemon, *command: str) -> Any:
-        """Return the answer of one of them."""
+        """Return the answer of one node."""
         return _ask(daemon, *command, **self.connect)
 
     def is_promoted(self) -> bool:
-        """Tell whether the replica is the primary."""
+        """Return whether the replica has become the primary."""
         return bool(self.ask(self.replica, "ROLE")[0] == b"master")
 
 
 def wait(look: Callable[[], object], what: str) -> None:
-    """Wait until `look` returns something true; it may raise `RedisError` until then."""
+    """Wait until `look` returns a true value; it may raise `RedisError` until then."""
     give_up_s = time.monotonic() + PATIENCE_S
     while True:
         try:
@@ -57,7 +57,7 @@ def wait(look: Callable[[], object], what: str) -> None:
 
 @contextmanager
 def behind_sentinels(folder: Path, *flags: str, replicas: int = 1, **connect: Any) -> Iterator[RedisSet]:
-    """Yield a primary and replicas that three Sentinels watch; all have the flags, and are asked so."""
+    """Yield a primary and replicas under three Sentinels; all have the flags, and clients use them."""
     with ExitStack() as stack:
         primary = _start(stack, folder, free_port(), *flags)
         of_primary = ["--replicaof", "127.0.0.1", str(primary.port)]
@@ -77,7 +77,7 @@ def behind_sentinels(folder: Path, *flags: str, replicas: int = 1, **connect: An
 
 @contextmanager
 def cluster(folder: Path) -> Iterator[RedisSet]:
-    """Yield a cluster of three primaries, of which the one that a controller's keys are on has a replica."""
+    """Yield a cluster of three primaries; the one with a controller's keys has a replica."""
     flags = ["--cluster-enabled", "yes", "--cluster-node-timeout", str(DOWN_MS)]
     with ExitStack() as stack:
         nodes = [_start(stack, folder, _cluster_port(), *flags) for _ in range(4)]
@@ -90,7 +90,7 @@ def cluster(folder: Path) -> Iterator[RedisSet]:
             "--cluster-master-id", id,
         )  # fmt: skip
         wait(lambda: _ask(nodes[3], "ROLE")[3] == b"connected", "the replica")
-        # A node votes for a replica that it knows.
+        # A node votes only for a replica that it knows.
         wait(
             lambda: all(_cli("-p", str(node.port), "CLUSTER", "REPLICAS", id).strip() for node in nodes[:3]),
             "the replica at every node",
@@ -135,13 +135,13 @@ def _daemon(stack: ExitStack, folder: Path, port: int, command: list[str]) -> Da
 
 
 def _ask(daemon: Daemon, *command: str, **connect: Any) -> Any:
-    # By the address that certificates are for.
+    # By the address in the certificates.
     with redis.Redis(host="127.0.0.1", port=daemon.port, **connect) as client:
         return client.execute_command(*command)
 
 
 def _has_keys(node: Daemon) -> bool:
-    """Tell whether a controller's keys are on this node."""
+    """Return whether a controller's keys are on this node."""
     try:
         _ask(node, "GET", "{steelyard}:1:lease")
     except redis.exceptions.MovedError:
@@ -150,7 +150,7 @@ def _has_keys(node: Daemon) -> bool:
 
 
 def _cluster_port() -> int:
-    """Return a free port; the nodes talk to each other on the one 10,000 above it."""
+    """Return a free port; the nodes talk to each other on the port 10,000 above it."""
     while True:
         port = free_port()
         with socket.socket() as probe:
@@ -170,7 +170,7 @@ def _cli(*arguments: str) -> str:
 
 
 def certificate(folder: Path) -> tuple[Path, list[str]]:
-    """Return a certificate of one's own for 127.0.0.1, and the flags of a Redis that has it."""
+    """Return a self-signed certificate for 127.0.0.1, and a Redis's flags for it."""
     key, file = folder / "key.pem", folder / "certificate.pem"
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",

@@ -1,4 +1,4 @@
-"""The audit log in the store: with the change or not at all, in one order, bounded."""
+"""The audit log in the store: written with the change, in one order, bounded."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -62,7 +62,7 @@ def test_entries_of_people_and_machines_come_in_one_order_and_in_pages(
             paged += part
             before = part[-1][0]
         assert paged == entries
-        # What is said of an upstream outlives it.
+        # The entries of an upstream outlive it.
         await store.declare(lease, {"web": None}, [Entry(False, b"gone")])
         assert [value for _, value in await store.audit(before=None, most=2)] == [b"gone", b"9"]
 
@@ -75,9 +75,9 @@ def test_what_machines_do_pushes_out_nothing_that_people_did(
 ) -> None:
     async def steps(store: Store, lease: Lease) -> None:
         await store.declare(lease, {"web": WEB}, [Entry(False, b"anna")])
-        await store.declare(lease, {"web": WEB}, [Entry(True, b"agent")] * (audit.KEPT + 500))
-        entries = await store.audit(before=None, most=2 * audit.KEPT)
-        assert len(entries) < audit.KEPT + 200
+        await store.declare(lease, {"web": WEB}, [Entry(True, b"agent")] * (audit.KEPT_ENTRIES + 500))
+        entries = await store.audit(before=None, most=2 * audit.KEPT_ENTRIES)
+        assert len(entries) < audit.KEPT_ENTRIES + 200
         assert entries[-1][1] == b"anna"
 
     run(make(redis_server), steps)
@@ -89,11 +89,11 @@ def test_a_change_without_its_entry_is_none(redis_server: Daemon) -> None:
     async def steps(store: Store, lease: Lease) -> None:
         for key in (PEOPLE, MACHINES):
             hand.set(key, "something else")
-            with pytest.raises(Rejected, match=f"{PEOPLE}.*which is left there: delete it"):
+            with pytest.raises(Rejected, match=f"{PEOPLE}.*it stays there until you delete it"):
                 await store.declare(lease, {"web": WEB}, [Entry(key == MACHINES, b"1")])
             assert (await store.declarations()).known == {}
             hand.delete(key)
-        # Nor an entry without its change.
+        # There is no entry without its change.
         hand.set("steelyard:1:declarations", "something else")
         with pytest.raises(Rejected):
             await store.declare(lease, {"web": WEB}, [Entry(False, b"1")])

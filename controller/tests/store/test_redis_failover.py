@@ -1,4 +1,4 @@
-"""Redis behind Sentinels and as a cluster: what a failover leaves as it was, and what wrong URLs say."""
+"""Redis behind Sentinels and as a cluster: the state after a failover, and errors of wrong URLs."""
 
 import asyncio
 import signal
@@ -22,8 +22,8 @@ from .test_redis_store import DRAFT, WEB, answers, run, taken
 
 pytestmark = [
     pytest.mark.integration,
-    # A connect that the deadline cancels just as it succeeds leaves its socket to the collector (asyncio's
-    # create_connection): Sentinels that hang are where that is met.
+    # If the deadline cancels a connect just as it succeeds, its socket is left to the garbage collector
+    # (asyncio's create_connection). Sentinels that hang cause this.
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
 ]
 
@@ -52,7 +52,7 @@ def test_a_failover_under_load_takes_nothing_back(
         assert LOCAL.put(url, json=API, headers=own_token()).status_code in {200, 201}
         before, begun = moments(leader), them.table().order
         redis.primary.kill()
-        # From memory, until another one has the keys.
+        # From memory, until another primary has the keys.
         them.ticks(5, leader)
         wait(redis.is_promoted, "the failover")
         wait_until(lambda: (leader.get("/v1/service") or {}).get("degraded") == [], "mending")
@@ -108,7 +108,7 @@ async def declares(store: RedisStore) -> bool:
 
 
 async def refuses(store: RedisStore, says: str) -> None:
-    """Wait until a store says why it is away."""
+    """Wait until a store gives the reason why it is unreachable."""
 
     async def said() -> bool:
         try:
@@ -134,7 +134,7 @@ def test_a_term_and_a_declaration_count_once_a_replica_has_them(tmp_path: Path) 
             await store.release(lease)
             with pytest.raises(Unavailable, match=UNHEARD):
                 await store.acquire(DRAFT, lease_s=60, above=lease.term, patient=False)
-            # Without any replica the primary is taken at its word.
+            # A primary without replicas is not waited for.
             redis.replica.kill()
             wait(lambda: not redis.ask(redis.primary, "ROLE")[2], "the replica to be gone")
             await until(lambda: declares(store))
@@ -144,7 +144,7 @@ def test_a_term_and_a_declaration_count_once_a_replica_has_them(tmp_path: Path) 
         async def answering(store: RedisStore) -> None:
             await until(lambda: answers(store))
 
-        # Two of three hang: each time another one is asked first.
+        # Two of three hang, and each time another one is asked first.
         for sentinel in redis.others[:2]:
             assert sentinel.process is not None
             sentinel.process.send_signal(signal.SIGSTOP)

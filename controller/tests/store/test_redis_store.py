@@ -1,4 +1,4 @@
-"""The store on a real Redis: what it keeps, what it refuses, and how long it waits."""
+"""The store on a real Redis: its contents, its refusals, and its timeouts."""
 
 import asyncio
 import contextlib
@@ -143,7 +143,7 @@ def test_what_is_kept_comes_back_and_what_is_deleted_leaves_nothing(
         assert await store.load(["web"]) == {"web": STATE}
         assert await store.history("web", seconds=60, most=10) == [b'{"at_ms":1}']
         await store.declare(lease, {"web": None})
-        # The tick that was under way while it was deleted.
+        # From the tick that was under way at the deletion.
         await store.keep(lease, "web", STATE, b"{}", most=5)
         assert (await store.declarations()).known == {"api": WEB}
         assert await store.load(["web", "api"]) == {"api": STATE}
@@ -183,7 +183,7 @@ def test_a_newer_schema_is_refused_and_nothing_is_written(redis_server: Daemon, 
     async def steps(store: RedisStore) -> None:
         with pytest.raises(NewerVersion, match="run the newer controller, or name another database"):
             await store.open()
-        # It may also become newer while this program runs.
+        # The schema may also rise while this program runs.
         with pytest.raises(NewerVersion):
             await store.acquire(DRAFT, lease_s=60, above=0, patient=False)
         assert by_hand(redis_server).keys() == [b"steelyard:schema"]
@@ -213,7 +213,7 @@ def test_garbage_in_the_keys_is_refused_and_left_there(
             await store.keep(lease, "web", STATE, b"{}", most=5)
         with pytest.raises(Rejected, match="something else in steelyard:1:history:web"):
             await store.history("web", seconds=60, most=5)
-        # What a history is wanted for is kept all the same.
+        # The state is saved all the same.
         assert await store.load(["web"]) == {"web": STATE}
 
     run(patient(redis_server), steps)
@@ -229,7 +229,7 @@ def test_a_lease_that_is_none_says_which_key_to_delete(redis_server: Daemon, val
     by_hand(redis_server).set("steelyard:1:lease", value)
 
     async def steps(store: RedisStore) -> None:
-        with pytest.raises(Rejected, match=r"steelyard:1:lease holds .* which is no lease: delete it"):
+        with pytest.raises(Rejected, match=r"steelyard:1:lease holds .* which is not a lease: delete it"):
             await store.leader()
         with pytest.raises(Rejected, match="delete it"):
             await taken(store)
@@ -305,7 +305,7 @@ def test_tls_with_a_certificate_of_ones_own(tmp_path: Path) -> None:
     file, flags = certificate(tmp_path)
     tls = free_port()
     with server(tmp_path, "--tls-port", str(tls), *flags):
-        # The first handshake may take longer than an answer may, on a busy machine.
+        # On a busy machine, the first handshake may take longer than a request may.
         async def works_in_time(store: RedisStore) -> None:
             async with asyncio.timeout(PATIENCE_S):
                 while not await answers(store):

@@ -1,4 +1,4 @@
-"""The URL of a Redis: its forms, and what a wrong one says."""
+"""The URL of a Redis: its forms, and the errors of wrong ones."""
 
 import urllib.parse
 
@@ -39,13 +39,13 @@ def test_any_user_and_password_can_be_written(user: str, password: str) -> None:
     [
         ("sentinel://a/main", r"write it as redis://.*redis\+sentinel://.*redis\+cluster://"),
         ("redis+sentinels://a/main", "write it as redis://"),
-        ("redis+sentinel://a:26379", "name the primary as the Sentinels call it"),
+        ("redis+sentinel://a:26379", "give the primary's name at the Sentinels"),
         ("redis+sentinel://a/main/x", "and the database"),
         ("redis+sentinel:///main", "its hosts cannot be read"),
         ("redis+sentinel://a,,b/main", "its hosts cannot be read"),
         ("redis+sentinel://a:s3cret/main", "its hosts cannot be read"),
         ("redis+sentinel://:s3c/ret@a/main", "its hosts cannot be read"),
-        ("redis+cluster://a/1", "database 0 alone"),
+        ("redis+cluster://a/1", "database 0 only"),
         ("redis+cluster://a?sentinel_password=s3cret", "no option sentinel_password"),
         ("redis+cluster://a?ssl_ca_certs=x", r"no option ssl_ca_certs: write it as rediss\+cluster"),
         ("redis+sentinel://a/main?s3cret=1", "no option"),

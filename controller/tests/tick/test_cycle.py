@@ -1,4 +1,4 @@
-"""What one upstream's cycle takes up from the store, and what it knows better."""
+"""An upstream's cycle: what it resumes from the store, and what it must not."""
 
 import json
 import re
@@ -117,7 +117,7 @@ def declared(**indicators: float | None) -> Declaration:
 
 
 def pooled(cycle: Cycle, ticks: range, *, workers: float | None = 0.9) -> Outcome:
-    """Tick while a's pool of workers is nearly full; `workers` None: it cannot be read."""
+    """Tick while a's pool of workers is nearly full; `workers` None: the pool cannot be read."""
     for tick in ticks:
         values = {
             "steelyard:1:sample:web:a": sample(
@@ -201,7 +201,7 @@ def test_metrics_have_every_indicator_that_is_reported_and_the_weight_of_those_t
     text = metrics.render(metrics.Source(views={"web": one}), now_s=4.0).decode()
     assert 'steelyard_peer_utilization{indicator="workers",peer="a",upstream="web"} 0.9' in text
     assert 'steelyard_peer_utilization{indicator="queue",peer="a",upstream="web"} 0.1' in text
-    assert 'indicator="workers",peer="b"' not in text  # it cannot be read there
+    assert 'indicator="workers",peer="b"' not in text  # Unreadable there.
     weighed = re.findall(r'steelyard_entropy_weight\{indicator="(\w+)"', text)
     assert weighed == ["cpu", "workers"]
 
@@ -221,7 +221,7 @@ def test_metrics_have_no_more_indicators_than_are_shown_whatever_servers_call_th
 
 
 def heard(one: Cycle, *, role: str = "leader", most_servers: int = 2) -> dict[str, float]:
-    """Return by name what the metrics say of whom the controller hears."""
+    """Return the metrics about load balancers, by name."""
     text = metrics.render(
         metrics.Source(views={"web": one}, role=role), now_s=9.0, most_servers=most_servers
     ).decode()
@@ -231,7 +231,7 @@ def heard(one: Cycle, *, role: str = "leader", most_servers: int = 2) -> dict[st
 
 
 def told(one: Cycle, *, now_s: float, term: int = 3, **values: bytes) -> dict[str, float]:
-    """Do a tick with these values, by the end of their keys; return what the metrics say then."""
+    """Do a tick with these values, by the end of their keys; return the metrics afterwards."""
     keys = {
         "a": "steelyard:1:sample:web:a",
         "b": "steelyard:1:sample:web:b",
@@ -243,7 +243,7 @@ def told(one: Cycle, *, now_s: float, term: int = 3, **values: bytes) -> dict[st
 
 
 def exposed(views: Mapping[str, Cycle], *, degraded: tuple[str, ...] = ()) -> str:
-    """Return the metrics ten seconds on."""
+    """Return the metrics after ten seconds."""
     return metrics.render(metrics.Source(views=views, degraded=degraded), now_s=10.0).decode()
 
 

@@ -176,7 +176,7 @@ def test_a_wiped_redis_does_not_send_the_order_backwards(memcached: Daemon, redi
     before = _published(memcached)
     redis_server.kill()
     redis_server.start()
-    # The tables tell that somebody led: he is waited for.
+    # The tables show that another controller led, so this one waits for it.
     _run(memcached, redis_server, once, lease_s=1.5)
     assert _published(memcached).order > before.order
 
@@ -225,7 +225,7 @@ def test_without_redis_the_loop_goes_on_and_says_so(memcached: Daemon, redis_ser
         await it.lead()
         assert (await it.tick(3.0)).degraded == ()
 
-    _run(memcached, redis_server, steps, lease_s=5.0)  # so long a wiped store is waited for
+    _run(memcached, redis_server, steps, lease_s=5.0)  # A wiped store is waited for this long.
 
 
 def test_without_memcached_the_loop_goes_on_and_refills_it(memcached: Daemon, redis_server: Daemon) -> None:

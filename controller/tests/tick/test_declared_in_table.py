@@ -1,4 +1,4 @@
-"""What may be declared, in the weight table that nginx reads."""
+"""Declarations in the weight table for nginx."""
 
 import json
 
@@ -46,4 +46,4 @@ def test_every_check_limit_and_hash_key_that_may_be_declared_survives_the_wire(
     )  # fmt: skip
     value = weight_table.encode(table)
     assert weight_table.decode(value) == table
-    assert list(json.loads(value))[-1] == "peers"  # nginx reads it in slices only so
+    assert list(json.loads(value))[-1] == "peers"  # Otherwise nginx could not read it in slices.

@@ -52,7 +52,7 @@ def test_a_moment_has_further_indicators_apart_and_names_those_that_count_unless
     assert document["further"] == {"workers": [0.7123, None], "queue": [None, None]}
     assert document["indicators"] == ["cpu", "workers"]
     assert len(document["entropy"]) == 2
-    assert document["mem"] == [0.3, None]  # reported, and not declared
+    assert document["mem"] == [0.3, None]  # Reported, but not declared.
 
 
 def test_names_that_nobody_declared_are_kept_up_to_a_bound_and_declared_ones_always() -> None:

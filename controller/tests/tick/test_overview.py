@@ -1,4 +1,4 @@
-"""The overview of an upstream, and what the command line shows of it."""
+"""The overview of an upstream, and the command line's view of it."""
 
 import json
 
@@ -26,7 +26,7 @@ def test_a_sender_is_silent_after_three_of_its_own_intervals(age_s: float, silen
         "steelyard:1:sample:web:a": sample("a", interval_s=10.0),
         "steelyard:1:traffic:web:edge-1": report(interval_s=10.0, a=(100, 0, 1, 5.0)),
     }
-    # The first tick does not know how old a message is.
+    # At the first tick, the age of messages is unknown.
     for now_s, seen in ((0.0, {}), (1.0, sent), (1.0 + age_s, sent)):
         outcome, _ = advance(cycle, seen, now_s=now_s, term=1, issued_at_ms=0, addresses={})
     document = overview(outcome, WEB)
@@ -63,7 +63,7 @@ def test_what_waits_and_what_is_open_stand_apart_where_the_law_tells_them(law: s
 
 
 def learnt(upstream: Upstream, *, ticks: int = 30, quiet: str = "", leaving: str = "") -> Outcome:
-    """Return what comes of two servers at half load with 100 requests/s each; `quiet` has no more samples."""
+    """Return the headroom of two servers at half load, 100 requests/s each; `quiet` sends no more samples."""
     cycle = Cycle("web", Declaration(upstream=upstream), tick_s=1.0)
     for seq in range(1, ticks + 1):
         now = {
@@ -85,7 +85,7 @@ DRAINED = WEB.upstream.model_copy(
 
 def test_headroom_is_what_servers_that_get_requests_are_measured_and_stay_could_carry() -> None:
     room = headroom_of(learnt(WEB.upstream))
-    # At half load 200 of the 400 that are all; at 1 - H 280.
+    # At half load, 200 of the whole 400; at 1 - H, 280.
     assert room.carries_per_s == pytest.approx(200)
     assert room.servers == 2
     assert room.could_carry_per_s == pytest.approx(280, rel=0.02)

@@ -1,4 +1,4 @@
-"""What needs a look first."""
+"""The ranking of servers and upstreams."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,7 +15,7 @@ from ..examples import advance, report, sample
 
 
 def declared(count: int = 12, **changes: dict[str, Any]) -> Declaration:
-    """Return s1, s2, … with fields of some of them changed."""
+    """Return the servers s1, s2, … with these changes of their fields."""
     peers = [
         Peer.model_validate({"id": f"s{n}", "address": f"10.0.0.{n}:80", **changes.get(f"s{n}", {})})
         for n in range(1, count + 1)
@@ -33,7 +33,7 @@ def ticked(
     name: str = "web",
     refused: int = 0,
 ) -> Cycle:
-    """Return an upstream whose servers send samples, but for the silent ones, after two ticks."""
+    """Return an upstream after two ticks; all servers but the silent ones send samples."""
     cycle = Cycle(name, declaration, tick_s=1.0)
     ids = [peer.id for peer in declaration.upstream.peers]
     counts: Any = {id: (100, (failing or {}).get(id, 0), 1, 5.0) for id in ids}
@@ -149,7 +149,7 @@ def test_of_thousands_of_refused_values_a_view_has_some_and_how_many_there_are()
 
 
 def fleet() -> dict[str, Cycle]:
-    """Return upstreams that differ in what is wrong with them."""
+    """Return upstreams with different troubles."""
     cycles = {
         "well": ticked(declared(), name="well"),
         "moved": ticked(declared(), name="moved", moved=("s1",)),

@@ -64,7 +64,7 @@ def test_the_median_is_believed_before_the_mean_and_weighted_by_requests() -> No
         1.0,
     )
     assert snapshot.latency_s[0] == (30 * 0.004 + 10 * 0.008) / 40
-    assert snapshot.latency_s[1] == (2 * 0.003 + 2 * 0.005) / 4  # edge-2 reports no median
+    assert snapshot.latency_s[1] == (2 * 0.003 + 2 * 0.005) / 4  # edge-2 reports no median.
 
 
 def test_a_peer_without_an_agent_is_judged_by_what_it_says_in_its_responses() -> None:
@@ -80,11 +80,11 @@ def test_a_peer_without_an_agent_is_judged_by_what_it_says_in_its_responses() ->
         edge_3=report("edge-3", b=(10, 0, 0, 4.0)),
     )
     now, later = _snapshot(inbox, 1.0), _snapshot(inbox, 2.0)
-    assert now.utilization[0].tolist() == [0.5, 0.1, 0.0, 0.3]  # its agent's
+    assert now.utilization[0].tolist() == [0.5, 0.1, 0.0, 0.3]  # Its agent's values.
     assert now.utilization[1, [0, 3]].tolist() == pytest.approx([0.7, 0.4])
     assert np.isnan(now.utilization[1, [1, 2]]).all()
     assert np.isnan(now.capacity[1]).all()
-    assert np.isnan(later.utilization).all()  # nothing is new
+    assert np.isnan(later.utilization).all()  # No message is new.
 
 
 def test_a_peer_whose_agent_is_silent_is_judged_by_what_it_says_unless_it_leaves() -> None:
@@ -155,7 +155,7 @@ def test_the_columns_are_the_declared_indicators_and_what_is_not_declared_is_lef
     assert np.isnan(snapshot.utilization[1]).all()
     assert np.isnan(snapshot.knees[[0, 2]]).all()
     assert snapshot.knees[[1, 3]].tolist() == [0.9, 0.5]
-    assert snapshot.capacity[0].tolist() == [2.0, 1.0, 1.0, 1.0]  # the hardware's, whatever is declared
+    assert snapshot.capacity[0].tolist() == [2.0, 1.0, 1.0, 1.0]  # The hardware's, whatever the declaration.
 
 
 def test_a_server_whose_agent_knows_only_the_four_has_no_further_ones() -> None:
@@ -173,7 +173,7 @@ def test_without_an_agent_named_utilizations_count_and_named_metrics_where_they_
         edge_2=report("edge-2", a=(10, 0, 0, 4.0, 4.0, other)),
     )
     snapshot = build_snapshot(inbox, PEERS, now_s=1.0, tick_s=1.0, knees=FURTHER)
-    # 40 is no utilization, whoever declares it.
+    # 40 is not a utilization, whatever the declaration.
     assert snapshot.utilization[0, [0, 2, 3]].tolist() == pytest.approx([0.4, 0.7, 0.2])
     reports = [each.message for each in inbox.reports.values()]
     assert in_band_utilization(reports, "a") == pytest.approx(
@@ -195,7 +195,7 @@ def test_without_an_agent_what_is_in_flight_is_a_part_of_max_conns_where_that_is
         return list(snapshot.utilization[:, 1])
 
     assert used(inbox, 1.0) == [16 / 64, 12 / 24]
-    # Only at the tick at which a report came, and not of a server that measures itself.
+    # Only at the tick of a new report, and not for a server with samples.
     assert np.isnan(used(inbox, 2.0)).all()
     sampled = _inbox(3.0, inbox, a=sample("a"), edge_1=report("edge-1", seq=2, a=counts, b=counts))
     assert used(sampled, 3.0) == pytest.approx([np.nan, 12 / 24], nan_ok=True)

@@ -1,4 +1,4 @@
-"""What a slow store has no time for: each upstream's state is saved in its turn all the same."""
+"""A slow store: each upstream's state is saved in its turn all the same."""
 
 import asyncio
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ WEB = Declaration(upstream=Upstream(peers=[Peer(id="a", address="10.0.0.1:80")])
 
 
 class Slow(MemoryStore):
-    """Takes so long that a tick has time for one upstream; refuses those of `away`."""
+    """Takes so long that a tick has time for one upstream; refuses the `away` ones."""
 
     def __init__(self, away: Sequence[str] = ()) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Slow(MemoryStore):
 def ticks(
     store: Slow, count: int, monkeypatch: pytest.MonkeyPatch, at_once: int = 1, **faulty: str
 ) -> Faults:
-    """Save the outcomes of five upstreams at each of `count` ticks; `faulty` are faults of before."""
+    """Save the outcomes of five upstreams at each of `count` ticks; `faulty` are earlier faults."""
     monkeypatch.setattr(state_saver, "SAVE_S", 0.001)
     monkeypatch.setattr(state_saver, "PARALLEL_SAVES", at_once)
     faults = Faults()
@@ -80,7 +80,7 @@ def test_a_slow_store_is_a_fault_and_every_upstream_has_its_turn(monkeypatch: py
     faults = ticks(store, 10, monkeypatch)
     assert "the store is slow" in faults.now["saving"]
     assert store.saves == [*"abcde"] * 2
-    assert store.whole == len(store.saves)  # state and moment in one question
+    assert store.whole == len(store.saves)  # State and moment in one request.
 
 
 def test_one_that_the_store_does_not_take_keeps_nobody_from_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,7 @@ def test_an_upstream_without_peers_has_an_empty_table() -> None:
 
 
 def _computed(capacity: float, declared: float | None = None) -> WeightTable:
-    """Return the table of two servers, of which a has so many CPUs, and perhaps a declared baseline."""
+    """Return the table of two servers; a has this many CPUs, and perhaps a declared baseline."""
     peers = [Peer(id="a", address="10.0.0.1:80", baseline=declared), Peer(id="b", address="10.0.0.2:80")]
     law = laws.create("steelyard")
     known = [(cpus, 125e6, 5000.0, 8e9) for cpus in (capacity, 2.0)]

@@ -1,4 +1,4 @@
-"""The ticks of several upstreams at once: which go together, and what becomes of one that fails."""
+"""The ticks of several upstreams at once: the batches, and failures of one upstream."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from steelyard_controller.tick.cycle import Cycle
 
 
 def cycles(*sizes: int) -> list[Cycle]:
-    """Return cycles of so many servers; the law of each is `paper` where there are two."""
+    """Return cycles with these numbers of servers; with two servers, the law is `paper`."""
     return [
         Cycle(
             f"u{number}",

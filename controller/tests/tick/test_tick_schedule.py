@@ -1,4 +1,4 @@
-"""In which ticks each upstream is saved."""
+"""The ticks at which each upstream is saved."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +19,7 @@ def test_the_moments_of_a_large_upstream_lie_apart() -> None:
     assert tick_schedule.moment_period(100, 10_000) == 11
 
 
-# Of a moment in Redis, measured: docs/research/scaling.md.
+# The size of a moment in Redis, measured: docs/research/scaling.md.
 MOMENT_BYTES, PEER_BYTES = 300, 80
 
 

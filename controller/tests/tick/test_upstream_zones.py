@@ -1,4 +1,4 @@
-"""An upstream whose servers and load balancers are in zones: what they are told, and what a server is due."""
+"""An upstream with zones: the factors for its load balancers, and the share of each server."""
 
 import json
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ def ticks(
     since: int = 1,
     out: str = "",
 ) -> Outcome:
-    """Let load balancers bring so many requests/s for a time, and go where their last table says."""
+    """Let load balancers bring this many requests/s for a time, by their last tables."""
     for tick in range(since, since + count):
         done = {lb: of_table(one, lbs[lb], rate, out) for lb, rate in brings.items()}
         values = {}
@@ -59,7 +59,7 @@ def ticks(
 
 
 def of_table(one: Cycle, zone: str | None, rate: float, out: str = "") -> dict[str, int]:
-    """Return where the requests of a load balancer go, as the data plane has it."""
+    """Return the shares of a load balancer's requests by server, as in the data plane."""
     peers = one.declaration.upstream.peers
     weights = {peer.id: 1.0 for peer in peers}
     if one.outcome is not None:
@@ -93,7 +93,7 @@ def test_within_the_headroom_all_stay_and_beyond_it_what_is_more_goes_to_the_oth
 
 
 def test_a_server_in_a_quiet_zone_is_not_taken_to_be_away() -> None:
-    """All that comes goes past it; without zones it would be due a half."""
+    """All requests go past it; without zones it would get half of them."""
     one = cycle({"a": "x", "b": "y"})
     quiet = ticks(one, 60, brings={"edge-1": 60, "edge-2": 0})
     assert quiet.decision.columns["away"].tolist() == [0, 0]
@@ -105,7 +105,7 @@ def test_what_a_server_that_all_have_ejected_could_carry_is_not_its_zones_any_mo
     ticks(one, 40, brings={"edge-1": 100, "edge-2": 20})
     assert of_table(one, "x", 100)["a"] == pytest.approx(50, abs=5)
     ticks(one, 6, brings={"edge-1": 100, "edge-2": 20}, since=41, out="b")
-    # 70 of the 100 are what the other one can do at a load of 0.7.
+    # The other server can take 70 of the 100 at a load of 0.7.
     assert of_table(one, "x", 100, out="b")["a"] == pytest.approx(72, abs=8)
 
 

@@ -1,4 +1,4 @@
-"""Samples meet the traffic report of their own window, whatever the lengths, the phases and the clocks."""
+"""Samples meet the report of their own window, for all lengths, phases and clocks."""
 
 from dataclasses import dataclass, field
 from math import inf
@@ -28,15 +28,15 @@ class Cluster:
     lost_reports: frozenset[int] = frozenset()
     requests: int = 10
     pairs: list[tuple[float, float]] = field(default_factory=list)
-    """The ends of the windows that were paired: a sample's and a report's."""
+    """The ends of the paired windows: a sample's and a report's."""
     handed: list[int] = field(default_factory=list)
-    """The numbers of all samples that were handed over."""
+    """The numbers of all samples that were due."""
     faults: list[list[str]] = field(default_factory=list)
     left: list[str] | None = None
-    """Who is in the fault once the server has left."""
+    """The names in the fault after the server has left."""
 
     def run(self, seconds: float) -> "Cluster":
-        """Tick for so long."""
+        """Tick for these seconds."""
         inbox, pairing, reports_at = Inbox(), WindowPairing(), {}
         seen = self._newest(100 + self.tick_s, self.report_phase, self.report_s)
         for tick in range(1, int(seconds / self.tick_s) + 1):
@@ -49,7 +49,7 @@ class Cluster:
                 inbox,
                 ReadContext(
                     "web",
-                    now_s if tick > 1 else 100.0,  # as the cycle does at a start: nothing is new
+                    now_s if tick > 1 else 100.0,  # As in the cycle, nothing is new at a start.
                     last_read_s=now_s - self.tick_s if tick > 1 else -inf,
                     synchronized_s=float(-UNIX_S),
                 ),
@@ -71,7 +71,7 @@ class Cluster:
         return self
 
     def shared(self) -> list[float]:
-        """Return what each pair's windows share, as a part of the shorter one."""
+        """Return the overlap of each pair's windows, as a share of the shorter one."""
         return [
             (min(s, r) - max(s - self.sample_s, r - self.report_s)) / min(self.sample_s, self.report_s)
             for s, r in self.pairs

@@ -1,4 +1,4 @@
-"""Ticks of half a second, one and two, on real daemons: weights move though senders send once a second."""
+"""Ticks of half a second, one and two on real daemons: weights move although senders send each second."""
 
 import itertools
 import threading
@@ -35,7 +35,7 @@ HOURS_OFF_S = -7200.0
 def sending(
     memcached: Daemon, interval_s: float, phase_s: float, messages: Callable[[int], dict[str, bytes]]
 ) -> Iterator[None]:
-    """Put messages into Memcached once an interval, at a phase of the wall clock, as a sender does."""
+    """Put messages into Memcached once an interval, at a phase of the wall clock, as senders do."""
     stop = threading.Event()
 
     def send() -> None:
@@ -58,7 +58,7 @@ def sending(
 
 
 def agents(clock_s: float, interval_s: float = 1.0) -> Callable[[int], dict[str, bytes]]:
-    """Return samples of a server that is busy and of one that is not."""
+    """Return samples of a busy server and an idle one."""
     return lambda seq: {
         wire.sample_key("web", peer): sample(
             peer, seq=seq, cpu=cpu, taken_at_ms=_now_ms(clock_s), interval_s=interval_s
@@ -68,7 +68,7 @@ def agents(clock_s: float, interval_s: float = 1.0) -> Callable[[int], dict[str,
 
 
 def nginx(clock_s: float) -> Callable[[int], dict[str, bytes]]:
-    """Return reports of as many requests at both servers."""
+    """Return reports with this many requests at both servers."""
     row = (100, 0, 1, 5.0)
     return lambda seq: {
         wire.traffic_key("web", "edge-1"): report(seq=seq, sent_at_ms=_now_ms(clock_s), a=row, b=row)
@@ -81,7 +81,7 @@ def _now_ms(clock_s: float) -> int:
 
 @contextmanager
 def ticking(memcached: Daemon, redis: Daemon, folder: Path, tick_s: float) -> Iterator[Controller]:
-    """Yield a controller that leads and ticks so often."""
+    """Yield a leading controller with this tick."""
     config = folder / "controller.yaml"
     config.write_text(WEB)
     with controller(

@@ -1,4 +1,4 @@
-"""A real Envoy with the configuration that docs/guides/envoy.md shows, and small servers behind it."""
+"""A real Envoy with the configuration from docs/guides/envoy.md, and small servers behind it."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ DOCS = Path(__file__).parents[3] / "docs" / "guides" / "envoy.md"
 
 
 def documented(word: str = "ads_config", changes: Iterable[tuple[str, str]] = ()) -> Any:
-    """Return the first example of the documentation that has a word: envoy.yaml; after these changes."""
+    """Return the first example of the documentation with a word (envoy.yaml), after these changes."""
     examples = re.findall(r"```yaml\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
     text = next(each for each in examples if word in each)
     for old, new in changes:
@@ -43,7 +43,7 @@ def cluster(document: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 class Web(AnsweringServer):
-    """Says its name; `held` has the requests wait until it is set."""
+    """Answers with its name; while `held` is unset, requests wait."""
 
     def __init__(self, name: str, headers: str = "") -> None:
         self._name, self._headers = name, headers
@@ -79,7 +79,7 @@ class Envoy:
     admin: int
 
     def endpoints(self, of: str = "web") -> dict[int, dict[str, Any]]:
-        """Return what it has of each server, by port."""
+        """Return Envoy's statistics of each server, by port."""
         document = json.loads(self.ask("/clusters?format=json"))
         hosts: list[dict[str, Any]] = next(
             (each.get("host_statuses", []) for each in document["cluster_statuses"] if each["name"] == of), []
@@ -91,23 +91,23 @@ class Envoy:
         return {port: each["weight"] for port, each in self.endpoints(of).items()}
 
     def states(self) -> dict[int, str]:
-        """Return what EDS says of each server's health, by port."""
+        """Return each server's health from EDS, by port."""
         return {port: each["health_status"]["eds_health_status"] for port, each in self.endpoints().items()}
 
     def connections(self) -> dict[int, int]:
-        """Return how many connections it ever made to each server, by port."""
+        """Return the number of connections to each server so far, by port."""
         return {
             port: int(next((one.get("value", 0) for one in each["stats"] if one["name"] == "cx_total"), 0))
             for port, each in self.endpoints().items()
         }
 
     def ask(self, path: str) -> str:
-        """Return what its admin port answers."""
+        """Return the answer of its admin port."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.admin}{path}", timeout=PATIENCE_S) as answer:
             return str(answer.read().decode())
 
     def requests(self, count: int) -> Counter[str]:
-        """Send requests one after the other; return who answered, each of them with 200."""
+        """Send requests one after the other; return the names of the servers, which must all answer 200."""
         answers: Counter[str] = Counter()
         for _ in range(count):
             with urllib.request.urlopen(
@@ -132,7 +132,7 @@ def envoy(
     cluster(document, "steelyard")["load_assignment"]["endpoints"] = [{"lb_endpoints": endpoints}]
     path = folder / f"{node}.yaml"
     path.write_text(yaml.safe_dump(document))
-    # With hot restarts it would share memory with every other one here.
+    # With hot restarts it would share memory with every other Envoy here.
     flags = [
         "--disable-hot-restart",
         "--concurrency",

@@ -1,4 +1,4 @@
-"""A real Envoy, real controllers: docs/guides/envoy.md's own configuration and its variants."""
+"""A real Envoy and real controllers with the configuration of docs/guides/envoy.md and its variants."""
 
 import contextlib
 import re
@@ -23,7 +23,7 @@ PINS = (20, 30, None)
 
 
 class Steelyard:
-    """Controllers on one Memcached and one Redis, which declare some servers."""
+    """Controllers on one Memcached and one Redis, with some declared servers."""
 
     def __init__(self, memcached: Daemon, redis: Daemon, folder: Path, servers: dict[str, Web]) -> None:
         self.ports = {name: web.port for name, web in servers.items()}
@@ -38,14 +38,14 @@ class Steelyard:
 
     @contextlib.contextmanager
     def controller(self, xds_port: int, *more: str, role: str = "leader") -> Iterator[Controller]:
-        """Run one that is asked at a port, and wait until it has its role."""
+        """Run a controller with an xDS port, and wait until it has its role."""
         flags = ["--config", str(self._config), "--xds-port", str(xds_port), "--lease-s", "0.6", *more]
         with controller(self._folder, *self._flags, *flags) as one:
             one.wait(role)
             yield one
 
     def by_port(self, figures: dict[str, Any]) -> dict[int, Any]:
-        """Return figures by server as Envoy has them: by port."""
+        """Return figures by server in Envoy's form: by port."""
         return {self.ports[name]: figure for name, figure in figures.items()}
 
 
@@ -58,7 +58,7 @@ def servers() -> Iterator[dict[str, Web]]:
 
 @pytest.fixture
 def steelyard(memcached: Daemon, redis_server: Daemon, tmp_path: Path, servers: dict[str, Web]) -> Steelyard:
-    """What is declared of them; no controller runs yet."""
+    """The declared servers; no controller runs yet."""
     return Steelyard(memcached, redis_server, tmp_path, servers)
 
 
@@ -102,13 +102,13 @@ def test_the_documented_file_follows_weights_and_states_and_reports(
             edge.states,
             steelyard.by_port({"server-1": "DRAINING", "server-2": "UNHEALTHY", "server-3": "HEALTHY"}),
         )
-        # One of three is left, which is fewer than Envoy's panic threshold.
+        # One of three is left: fewer than Envoy's panic threshold.
         assert edge.requests(50) == {"server-3": 50}
 
         def completed() -> Any:
             edge.requests(5)
             rows = {peer["id"]: peer["completed_per_tick"] for peer in _overview(one)["peers"]}
-            # Of a tenth of a second; in a tick without a new report nothing is known.
+            # The load of a tenth of a second; in a tick without a new report nothing is known.
             return rows["server-3"] and not rows["server-1"]
 
         wait_until(completed, lambda: str(_overview(one)))
@@ -120,7 +120,7 @@ def test_what_envoy_refuses_is_a_fault_in_its_own_words_until_it_is_mended(
 ) -> None:
     xds = free_port()
     document = documented()
-    # Envoy takes no priorities for the cluster that it says is its own.
+    # Envoy accepts no priorities for its own cluster.
     document["cluster_manager"]["local_cluster_name"] = "web"
     with steelyard.controller(xds) as one, envoy(tmp_path, document, [xds]) as edge:
         _until(edge.weights, steelyard.by_port(WEIGHTS))
@@ -154,7 +154,7 @@ def test_a_take_over_moves_no_weight_and_fails_no_request_and_without_controller
         _change(standby, "server-1", state="drain")
         _until(lambda: edge.states()[steelyard.ports["server-1"]], "DRAINING")
         edge.requests(20)
-        # Reports go on, too, from a controller that leads by now.
+        # Reports go on, also from a controller that leads by now.
         wait_until(lambda: _overview(standby)["load_balancers"].get("edge-1") is not None)
 
         standby.process.kill()
@@ -228,7 +228,7 @@ def test_behind_another_control_plane_a_clusters_endpoints_come_from_here(
     gateway, policy = documented("kind: EnvoyPatchPolicy")
     (patch,) = policy["spec"]["jsonPatches"]
     document = documented()
-    # Theirs, as they would send it.
+    # Their own, as they would send it.
     theirs = {**cluster(document, "web"), "name": patch["name"], "@type": patch["type"]}
     theirs[patch["operation"]["path"].removeprefix("/")] = patch["operation"]["value"]
     file = tmp_path / "clusters.yaml"

@@ -1,4 +1,4 @@
-"""Which tables Envoys are to have, and when."""
+"""The tables for Envoys, and the times of their updates."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -17,7 +17,7 @@ from .tables import peer, table
 
 @dataclass
 class Outcome:
-    """What a tick published."""
+    """A tick's result."""
 
     table: WeightTable
 
@@ -31,7 +31,7 @@ class View:
 
 @dataclass
 class Leader:
-    """A controller that leads; its Memcached is away."""
+    """A controller that leads; its Memcached is unreachable."""
 
     role: str = "leader"
     tick_s: float = 1.0

@@ -1,4 +1,4 @@
-"""What an Envoy is sent on a stream: versions, nonces, what is accepted and what is refused."""
+"""The responses to an Envoy on a stream: versions, nonces, acceptance and refusal."""
 
 from typing import Any
 
@@ -84,7 +84,9 @@ def test_the_next_response_waits_for_the_answer_to_the_last_and_has_the_newest()
     one.take(_request(["web"]))
     assert _answer(one, {"web": _made(weight=1)}) is not None
     assert _answer(one, {"web": _made(weight=2)}) is None
-    one.take(_request(["web", "shop"], nonce=""))  # sent before the response was there: stale
+    one.take(
+        _request(["web", "shop"], nonce="")
+    )  # It was sent before the response was there, so it is stale.
     assert _answer(one, {"web": _made(weight=2)}) is None
     one.take(_request(["web"], nonce="1"))
     response = _answer(one, {"web": _made(weight=3)})
@@ -193,7 +195,7 @@ def test_a_refusal_in_delta_is_told_until_the_next_is_accepted() -> None:
     one.take(_delta(resource_names_subscribe=["web"]))
     _answer(one, {"web": _made()})
     one.take(_delta(nonce="1", refused=""))
-    assert one.refused == "it does not say why"
+    assert one.refused == "it gives no reason"
     assert _answer(one, {"web": _made()}) is None
     assert _answer(one, {"web": _made(weight=30)}) is not None
     one.take(_delta(nonce="2"))

@@ -1,4 +1,4 @@
-"""The server that Envoys ask, asked by clients that are none."""
+"""The xDS server, with clients other than Envoy."""
 
 import contextlib
 import socket
@@ -38,7 +38,7 @@ KEY = "k" * 32
 
 
 class Stream:
-    """A stream to the server: what is put into it is sent."""
+    """A stream to the server, for messages in both directions."""
 
     def __init__(self, channel: grpc.Channel, method: str) -> None:
         self._sent: SimpleQueue[bytes | None] = SimpleQueue()
@@ -53,7 +53,7 @@ class Stream:
         return kind.FromString(next(self._call))
 
     def error(self) -> tuple[grpc.StatusCode, str]:
-        """Wait for the end, and return why it came."""
+        """Wait for the end, and return its reason."""
         with pytest.raises(grpc.RpcError) as error:
             next(self._call)
         return error.value.code(), error.value.details()
@@ -129,7 +129,7 @@ def test_whoever_has_no_certificate_of_the_authority_gets_nothing(memcached: Dae
             assert asked(envoy).next(DeltaDiscoveryResponse).resources[0].name == "web"
             for other in (None, stranger):
                 assert asked(other).error()[0] is grpc.StatusCode.UNAVAILABLE
-            # Files that are replaced count from the next connection on.
+            # Replaced files count from the next connection on.
             authority.path.write_bytes(others.path.read_bytes())
             assert asked(envoy).error()[0] is grpc.StatusCode.UNAVAILABLE
             assert asked(stranger).next(DeltaDiscoveryResponse).resources[0].name == "web"
@@ -229,7 +229,7 @@ def test_reports_are_signed_with_the_load_balancers_own_key(memcached: Daemon, t
 
 
 def _ended(*flags: str, before: str = "") -> tuple[int, str]:
-    """Run a controller that cannot run; return its status and what it said."""
+    """Run a controller that cannot start; return its status and error."""
     code = f"{before}\nimport sys; from steelyard_controller.__main__ import main; sys.exit(main())"
     command = [sys.executable, "-c", code, "--state-url", "memory://", "--api-port", str(free_port()), *flags]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
@@ -247,7 +247,7 @@ def test_without_grpc_or_with_files_that_are_not_there_one_line_says_what_to_do(
     status, said = _ended("--xds-port", "8084", before="import sys; sys.modules['grpc'] = None")
     assert status == 2
     assert said.startswith(
-        "steelyard-controller: --xds-port takes gRPC: pip install 'steelyard-controller[xds]'"
+        "steelyard-controller: --xds-port requires gRPC: pip install 'steelyard-controller[xds]'"
     )
     files = ("--xds-cert-file", "--xds-cert-key-file", "--xds-client-ca-file")
     away = [each for flag in files for each in (flag, str(tmp_path / "away.pem"))]

@@ -64,6 +64,11 @@ def test_each_term_of_a_list_of_definitions_is_a_block() -> None:
     ]
 
 
+def test_a_program_in_a_string_is_no_message() -> None:
+    text = 'SCRIPT = """\nlocal held = redis.call(one)\nif held is there then return held and more end\n"""\n'
+    assert list(blocks("a.py", text)) == []
+
+
 def test_strings_of_tests_are_no_messages() -> None:
     source = 'name = "a string of a test with many words"\n'
     assert [kind for _, kind, _ in texts("a/b.py", source)] == ["message"]
