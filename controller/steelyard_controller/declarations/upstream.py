@@ -142,7 +142,7 @@ class Upstream(BaseModel):
     parameters: dict[str, float] = {}
     shadows: dict[str, dict[str, float]] = {}
     blend: Blend | None = None
-    # As with a peer's `zone`, an undeclared one is left out of the JSON.
+    # If it is undeclared, it is left out of the JSON, as a peer's `zone` is.
     indicators: dict[IndicatorName, Indicator] | None = Field(
         default=None, min_length=1, exclude_if=lambda declared: declared is None
     )
