@@ -1,8 +1,8 @@
 """Configuration files from templates in jinja2's language.
 
-A name that the template uses and nobody gives is an error (StrictUndefined). A line that has only a
-tag leaves no line. `{{ value | json }}` writes JSON, which is a quoted string in YAML and HAProxy;
-`{{ value | lua }}` writes Lua: a quoted string, a number, a table, or a function as it stands.
+A name without a value is an error (StrictUndefined). A line with only a tag leaves no line.
+`{{ value | json }}` writes JSON, which is a quoted string in YAML and HAProxy. `{{ value | lua }}` writes
+Lua: a quoted string, a number, a table, or a function unchanged.
 """
 
 import json
@@ -14,11 +14,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 LUA_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 LUA_WIDTH = 80
-"""A table that is longer than this takes a line for each of its entries."""
+"""A longer table takes a line for each of its entries."""
 
 
 def render_file(file: Path, values: Mapping[str, object]) -> str:
-    """Return a template file with these values; what it includes or extends lies beside it."""
+    """Return a template file with these values; included or extended files are in the same folder."""
     environment = Environment(
         loader=FileSystemLoader(file.parent),
         undefined=StrictUndefined,
@@ -32,9 +32,9 @@ def render_file(file: Path, values: Mapping[str, object]) -> str:
 
 
 def lua(value: object, indent: int = 12) -> str:
-    """Return a value as Lua source; what is None in a mapping is left out.
+    """Return a value as Lua source, without a mapping's None values.
 
-    indent: of the line that the text stands in, for the lines of a long table.
+    indent: of the text's own line, for the lines of a long table.
     """
     if isinstance(value, Mapping):
         entries = [

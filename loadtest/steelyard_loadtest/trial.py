@@ -25,7 +25,7 @@ READ_S = 0.5
 """Twice as often as the agents sample; a reading costs a millisecond."""
 
 LOOK_S = 0.05
-"""How late an event may be."""
+"""Largest delay of an event."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,13 +37,13 @@ class Visit:
     servers: Servers
     balancer: Balancer
     rates: dict[float, float]
-    """By level, what the generator is told; differs from the level where that is a part of the capacity, or
-    a number of servers."""
+    """By level, the generator's rate; differs from the level if that is a part of the capacity, or a number
+    of servers."""
 
 
 def place_for(scenario: Scenario, folder: Path, programs: Programs) -> Place:
     """Return the folder with a free port for each daemon and server."""
-    # The data plane's algorithms are its own, each of one balancer.
+    # The data plane's algorithms are its own, each with one balancer.
     known = [BY_NAME[name] for name in scenario.algorithms if name in BY_NAME]
     more = max((algorithm.balancers for algorithm in known), default=1) - 1
     ports = network.free_ports(DAEMON_PORTS + len(scenario.servers) + more)
@@ -63,8 +63,8 @@ def place_for(scenario: Scenario, folder: Path, programs: Programs) -> Place:
 
 
 WARM_ALWAYS = ("locust", "open")
-"""Their warm-up runs into the counted part. Others are ended after theirs, and leave the servers a request
-of each user that nobody waits for: at 2000 users those would be most of what is then measured."""
+"""Generators whose warm-up runs into the counted part. Others end after theirs and leave the servers one
+unwanted request of each user. At 2000 users those would be most of the measurement."""
 
 
 def measure(visit: Visit, trial: Trial, *, first: bool) -> Measured:
@@ -120,7 +120,7 @@ def _watch(visit: Visit, running: Running, readings: list[tuple[Reading, ...]]) 
         if running.began_s is not None:
             if not cpu_s:
                 cpu_s.append(visit.balancer.cpu_s())
-            # Then, and not when the last answer is there: what a balancer does meanwhile is for no request.
+            # At that moment, not at the last answer: the balancer's later work is for no request.
             if len(cpu_s) == 1 and now_s - running.began_s >= visit.scenario.load.seconds:
                 cpu_s.append(visit.balancer.cpu_s())
             while due and now_s - running.began_s >= due[0].at_s:

@@ -131,7 +131,7 @@ def processes_of(folder: str) -> list[str]:
     ("arguments", "why"),
     [
         (["nowhere"], "there is no scenario 'nowhere'; there are report, paper"),
-        ([], "which scenario?"),
+        ([], "no scenario: choose"),
         (["report", "--only", "nginx-best"], "there is no algorithm 'nginx-best'"),
     ],
 )

@@ -84,7 +84,7 @@ def test_who_stands_in_anothers_place_is_held_against_the_others_figures() -> No
 def test_a_ratio_over_nothing_is_not_judged() -> None:
     for line in ("mean_ms: A / B at 250, theirs 2", "mean_ms: A / lowest of B, C at 250"):
         one = compared(line, at_250(a=1.0, b=0.0, c=2.0))
-        assert (one.here, one.grade) == ("not measured: needs a figure to compare with that is not 0", None)
+        assert (one.here, one.grade) == ("not measured: needs a figure other than 0 to compare with", None)
 
 
 def test_alike_allows_a_tenth_or_their_own_difference() -> None:
@@ -230,12 +230,12 @@ def test_one_level_is_no_curve() -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("as good as it gets", "there is no such form"),
+        ("as good as it gets", "no such form of a comparison"),
         ("mean_ms wonderful: A at 250", "'wonderful'"),
         ("smell: A / B at 250, theirs 2", "'smell'"),
         ("mean_ms: A / D at 250, theirs 2", "'D'"),
         ("mean_ms: A / B at 250, theirs double", "could not convert"),
-        ("mean_ms: A / B, theirs 2", "no level"),
+        ("mean_ms: A / B, theirs 2", "a comparison needs a level"),
     ],
 )
 def test_a_line_that_is_not_as_it_must_be_is_named(line: str, why: str) -> None:

@@ -107,7 +107,7 @@ def test_the_page_has_a_line_for_every_finding_and_a_verdict_for_what_was_measur
 def test_what_did_not_reproduce_asks_for_its_reason() -> None:
     page = section(SOURCES, rates(200, 200), None)
     assert "| **not reproduced** |" in page
-    assert f"Why not:\n\n- 1.1: {NOT_EXPLAINED}\n" in page
+    assert f"Reasons for findings that did not reproduce:\n\n- 1.1: {NOT_EXPLAINED}\n" in page
 
 
 def test_every_line_of_a_table_has_as_many_fields() -> None:
@@ -126,5 +126,5 @@ def test_ours_stand_beside_only_where_they_were_measured() -> None:
 
 def test_nothing_measured_is_a_page_too() -> None:
     page = section(SOURCES, [], None)
-    assert page.startswith("## What the five sources found\n")
+    assert page.startswith("## Findings of the five sources\n")
     assert "| **all** | 59 | 0 | 0 | 0 | 59 |" in page

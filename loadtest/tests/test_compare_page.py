@@ -167,7 +167,7 @@ def test_no_two_algorithms_look_alike_and_the_default_is_the_boldest() -> None:
     assert len(looks) == len(ALGORITHMS)
     assert [name for name, look in LOOKS.items() if look.strong] == [DEFAULT]
     assert [name for name, look in LOOKS.items() if look.hollow] == [
-        algorithm.name for algorithm in ALGORITHMS if algorithm.told
+        algorithm.name for algorithm in ALGORITHMS if algorithm.informed
     ]
 
 
@@ -251,7 +251,7 @@ def test_the_headline_counts_and_the_table_names_the_rivals() -> None:
     assert document.headline(views(both)) == ("The target is met at 1 of 2 levels of load and missed at 1.")
     table = document.targets(views(both))
     lines = [dict(zip(table.head, line.fields, strict=True)) for line in table.lines]
-    assert [(line["target"], line["ratio"], line["ratio to told"]) for line in lines] == [
+    assert [(line["target"], line["ratio"], line["ratio to informed"]) for line in lines] == [
         ("met", "0.50", "1.50"),
         ("missed", "2.00", "–"),
     ]

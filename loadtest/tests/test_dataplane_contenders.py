@@ -39,4 +39,4 @@ def test_names_and_titles_tell_contenders_apart() -> None:
 
 
 def test_every_proxy_is_told_the_servers_weights() -> None:
-    assert all(contender.told for contender in CONTENDERS if contender.program != "direct")
+    assert all(contender.informed for contender in CONTENDERS if contender.program != "direct")

@@ -76,8 +76,8 @@ def test_the_target_is_met_at_or_below_the_best_online_peer() -> None:
     assert (verdict.standing, verdict.online and verdict.online.algorithm) == ("met", "nginx-least_conn")
     assert verdict.online is not None
     assert verdict.online.ratio == 1
-    assert verdict.told is not None
-    assert (verdict.told.algorithm, verdict.told.ratio) == ("nginx-wrr", 2)
+    assert verdict.informed is not None
+    assert (verdict.informed.algorithm, verdict.informed.ratio) == ("nginx-wrr", 2)
 
 
 def test_it_is_missed_above_also_within_the_noise() -> None:

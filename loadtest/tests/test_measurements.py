@@ -113,7 +113,7 @@ def test_trials_of_other_settings_are_not_mixed(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.begin(scenario)
     store.begin(replace(scenario, algorithms=("nginx-rr",), load=replace(scenario.load, repeats=9)))
-    with pytest.raises(SetupError, match="choose another --out"):
+    with pytest.raises(SetupError, match="Choose another --out"):
         store.begin(replace(scenario, load=replace(scenario.load, seconds=61.0)))
 
 

@@ -54,7 +54,7 @@ def test_every_scenario_of_ours_compares_the_default_with_peers_that_adapt_and_t
     scenario = find(name, quick=quick)
     algorithms = [BY_NAME[algorithm] for algorithm in scenario.algorithms]
     assert DEFAULT in scenario.algorithms
-    assert any(not algorithm.ours and not algorithm.told for algorithm in algorithms)
+    assert any(not algorithm.ours and not algorithm.informed for algorithm in algorithms)
     assert scenario.what
     assert scenario.source
     if not scenario.static:
@@ -96,8 +96,8 @@ def test_events_stand_in_the_order_of_time() -> None:
     [
         ("algorithms = [", "algorithm = [", "algorithms"),
         ('"nginx-rr"', '"nginx-best"', "no algorithm 'nginx-best'"),
-        ('["nginx-rr", "steelyard"]', '["steelyard", "steelyard-steelyard-vnswrr2"]', "stands there twice"),
-        ('name = "b"', 'name = "a"', "servers: a stands there twice"),
+        ('["nginx-rr", "steelyard"]', '["steelyard", "steelyard-steelyard-vnswrr2"]', "is listed twice"),
+        ('name = "b"', 'name = "a"', "servers: a is listed twice"),
         ('server = "b"', 'server = "c"', "no server 'c'"),
         ("for_s = 5", "for_s = 25", "ends after the load"),
         ("for_s = 5", "", "burn needs for_s"),
@@ -112,7 +112,7 @@ def test_events_stand_in_the_order_of_time() -> None:
         ("weight = 3", "drift = {by = 0.3, period_s = 40}", "b drifts to under 0.05 cores, or has no"),
         ("cpu_cores = 0.2", "cpu_cores = 0.2\ndrift = {by = 0.3}", "servers.0.drift.period_s"),
         ("levels = [50]", "levels = []", "load.levels"),
-        ("levels = [50]", "levels = [50]\nof_capacity = true", "a part, from 0 to 1"),
+        ("levels = [50]", "levels = [50]\nof_capacity = true", "levels are parts from 0 to 1"),
         ('generator = "open"', 'generator = "wrk"\nof_capacity = true', "for the generator `open`"),
         ("levels = [50]", "levels = [50]\nown_connections = true", "for the generator `wrk`"),
         ('generator = "open"', 'generator = "ab"', "load.generator"),

@@ -1,4 +1,4 @@
-"""`steelyard-loadtest compare`: the command line, and the order in which things are done."""
+"""`steelyard-loadtest compare`: the command line, and the order of its steps."""
 
 import argparse
 import platform
@@ -23,25 +23,24 @@ from steelyard_loadtest.scenario.file import ScenarioError
 from steelyard_loadtest.scenario.find import MORE, NAMES, ORDER, find
 
 MARKS = "measured"
-"""Between which a page of docs/ has the lab's."""
+"""Marks of the lab's part of a page in docs/."""
 
 ALONE = "inference"
 """A scenario with contenders, figures and a page of its own."""
 
 DATAPLANE = Path("bench-results/dataplane/dataplane.csv")
-"""Where `make bench-dataplane` leaves what a pick costs at many servers."""
+"""Default folder of `make bench-dataplane`'s results, the cost of a pick at many servers."""
 
 LONG = """
 Scenarios: {scenarios}, and `all` for these;
-{more}, which `all` leaves out; or a TOML file of your own (docs/guides/load-lab.md).
-And `inference`, alone: streamed answers of simulated inference engines (docs/research/inference.md),
+{more}, not included in `all`; or a TOML file of your own (docs/guides/load-lab.md).
+`inference` runs alone: streamed answers of simulated inference engines (docs/research/inference.md),
 at 70 and 90 % load, 27 minutes a repeat; with --quick at 80 %.
-Each trace has its own results, and its own part of a page.
+Each trace has its own results and its own part of a page.
 
-Servers, agents, controller and balancers are started here, each algorithm in its turn, in a private network
-where this is root. DIR gets results.csv (one row a trial), servers.csv (each server second by second),
-report.md and plots/. A run that was ended goes on where it was when it is started again with the
-same --out.
+The command starts servers, agents, controller and balancers, one algorithm after the other, in a private
+network if it is root. DIR gets results.csv (one row a trial), servers.csv (each server second by second),
+report.md and plots/. To continue an interrupted run, start it again with the same --out.
 """
 
 
@@ -49,30 +48,32 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the subcommand `compare`."""
     parser = subparsers.add_parser(
         "compare",
-        help="every algorithm under the same load: the table and the plots",
+        help="every algorithm under the same load: tables and plots",
         epilog=LONG.format(scenarios=", ".join(ORDER), more=", ".join(MORE)),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help="what is compared (see below)")
+    parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help="scenarios to compare (see below)")
     parser.add_argument("--quick", action="store_true", help="under 3 minutes a scenario, fewer algorithms")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for results (loadtest-results/...)")
     parser.add_argument(
-        "--only", metavar="ALGORITHM,...", help="these algorithms, whatever the scenario names"
+        "--out", type=Path, metavar="DIR", help="folder for results (default loadtest-results/...)"
     )
-    parser.add_argument("--trace", type=Path, metavar="FILE", help="inference: what is asked (generated)")
-    parser.add_argument("--repeats", type=int, metavar="N", help="inference: trials of each (3; --quick: 1)")
-    parser.add_argument("--nginx", metavar="PATH", help="the nginx to measure (the one on PATH)")
+    parser.add_argument("--only", metavar="ALGORITHM,...", help="algorithms to run instead of the scenario's")
+    parser.add_argument("--trace", type=Path, metavar="FILE", help="inference: requests (default: generated)")
     parser.add_argument(
-        "--nginx-least-time", metavar="PATH", help="an nginx from 1.31 on, for nginx-least_time (none)"
+        "--repeats", type=int, metavar="N", help="inference: trials of each (default 3; quick 1)"
     )
-    parser.add_argument("--page", type=Path, metavar="FILE", help="a page to write it into too")
-    parser.add_argument("--again", action="store_true", help="measure again what DIR has")
+    parser.add_argument("--nginx", metavar="PATH", help="nginx to measure (default: the one on PATH)")
+    parser.add_argument(
+        "--nginx-least-time", metavar="PATH", help="nginx since 1.31, for nginx-least_time (default: none)"
+    )
+    parser.add_argument("--page", type=Path, metavar="FILE", help="page to write the report into, too")
+    parser.add_argument("--again", action="store_true", help="repeat measurements that DIR already has")
     parser.add_argument("--list", action="store_true", help="list scenarios and algorithms, then end")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compare; 0, 1 (nothing to measure with, or nothing measured), 2 (wrong words) or 130 (Ctrl-C)."""
+    """Compare; 0, 1 (programs are missing, or nothing was measured), 2 (wrong arguments) or 130 (Ctrl-C)."""
     if options.scenarios == [ALONE]:
         from steelyard_loadtest.inference import command as inference
 
@@ -114,7 +115,7 @@ def _measure(options: argparse.Namespace, out: Path, results: Results) -> None:
 def _scenarios(options: argparse.Namespace) -> tuple[Scenario, ...]:
     names = options.scenarios
     if not names:
-        raise ScenarioError(f"which scenario? {', '.join(NAMES)}, all, or a FILE.toml")
+        raise ScenarioError(f"no scenario: choose {', '.join(NAMES)}, all, or a FILE.toml")
     names = list(ORDER) if names == ["all"] else list(dict.fromkeys(names))
     scenarios = tuple(find(name, quick=options.quick) for name in names)
     if options.only is None:
@@ -124,7 +125,7 @@ def _scenarios(options: argparse.Namespace) -> tuple[Scenario, ...]:
 
 
 def _as_measured(scenario: Scenario, results: Results) -> Scenario:
-    """Add the algorithms and levels that an earlier run into the same folder has measured."""
+    """Add the algorithms and levels of an earlier run into the same folder."""
     trials = [entry.trial for entry in results.measured if entry.trial.scenario == scenario.name]
     wanted = set(scenario.algorithms) | {trial.algorithm for trial in trials}
     levels = sorted({*scenario.load.levels, *(trial.level for trial in trials)})
@@ -157,7 +158,7 @@ def _report(out: Path, page: Path | None, results: Results) -> None:
     written = write_csv(out, results) + write(out, results)
     print("\n".join(str(path) for path in written if path.parent == out))
     if results.interrupted:
-        print("interrupted: the figures go as far as it went", file=sys.stderr)
+        print("interrupted: the page has the figures so far", file=sys.stderr)
     if page:
         fill_page(page, MARKS, out, results, DATAPLANE)
         print(page)

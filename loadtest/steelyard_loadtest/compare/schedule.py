@@ -1,4 +1,4 @@
-"""In which order trials are measured, and how long that takes. Pure."""
+"""The order in which trials are measured, and their time. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,17 +7,17 @@ from steelyard_loadtest.measurements.trials import Trial
 from steelyard_loadtest.scenario.definition import Load, Scenario
 
 START_S = 3.0
-"""What starting and ending a balancer take, about."""
+"""Approximate time to start and end a balancer."""
 
 AROUND_S = {"locust": 2.5, "open": 1.0, "wrk": 0.5}
-"""What starting a generator and waiting for its last answers take, about."""
+"""Approximate time to start a generator and wait for its last answers."""
 
 
 def visits(scenario: Scenario, algorithms: tuple[str, ...]) -> Iterator[tuple[str, tuple[Trial, ...]]]:
     """Give each algorithm with its trials, once a repeat: a balancer is started once for all levels.
 
-    Every repeat begins with another algorithm and every other one goes backwards: none is always the first,
-    or the last, or follows the same one.
+    Every repeat begins with another algorithm, and every other repeat goes backwards. So no algorithm is
+    always the first or the last, or follows the same one.
     """
     for repeat in range(1, scenario.load.repeats + 1):
         turn = (repeat - 1) % max(len(algorithms), 1)
@@ -28,5 +28,5 @@ def visits(scenario: Scenario, algorithms: tuple[str, ...]) -> Iterator[tuple[st
 
 
 def trial_s(load: Load) -> float:
-    """Return about how long a trial takes."""
+    """Return the approximate time of a trial."""
     return load.warm_up_s + load.seconds + load.cool_down_s + AROUND_S[load.generator]

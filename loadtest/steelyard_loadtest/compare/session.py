@@ -1,4 +1,4 @@
-"""A comparison: every scenario, every algorithm, every trial, and what came of it, also when it was ended."""
+"""A comparison: every scenario, every algorithm, every trial, and its results, also if interrupted."""
 
 import sys
 import tempfile
@@ -24,7 +24,7 @@ from steelyard_loadtest.trial import Visit, measure, place_for
 
 
 def run(results: Results, store: Store, programs: Programs) -> None:
-    """Measure what the store has not got; Ctrl-C ends it early. Raises SetupError."""
+    """Measure the trials that the store lacks; Ctrl-C ends it early. Raises SetupError."""
     scenarios = results.scenarios
     for scenario in scenarios:
         store.begin(scenario)
@@ -94,7 +94,7 @@ def _visit(
                 store.save(entry)
                 results.measured.append(entry)
                 results.new += 1
-                progress.end(_told(entry), expected_s=expected_s)
+                progress.end(_summary(entry), expected_s=expected_s)
                 time.sleep(load.cool_down_s)
     except ProgramError as error:
         progress.end(f"failed: {error}", expected_s=expected_s)
@@ -116,10 +116,10 @@ def _those_here(
     return tuple(name for name, reason in reasons.items() if reason is None)
 
 
-def _told(entry: Measured) -> str:
+def _summary(entry: Measured) -> str:
     """Write a trial's result for the progress line."""
     outcome = entry.outcome
     p99 = next((point.ms for point in outcome.quantiles if point.part == 0.99), None)
-    said = f"{entry.trial.level:g}: {outcome.requests / outcome.seconds:.0f} requests/s"
-    said += "" if p99 is None else f", p99 {p99:.0f} ms"
-    return said + (f", {outcome.failures} failed" if outcome.failures else "")
+    text = f"{entry.trial.level:g}: {outcome.requests / outcome.seconds:.0f} requests/s"
+    text += "" if p99 is None else f", p99 {p99:.0f} ms"
+    return text + (f", {outcome.failures} failed" if outcome.failures else "")

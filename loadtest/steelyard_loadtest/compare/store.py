@@ -1,7 +1,7 @@
-"""Keeps what was measured: one JSON file a trial, so that a run that was ended goes on where it was.
+"""Keeps results: one JSON file a trial, so that an interrupted run continues.
 
 DIR/trials/<scenario>/<algorithm>/<level>-<repeat>.json
-DIR/trials/<scenario>/settings.json         what the trials were measured with
+DIR/trials/<scenario>/settings.json         the settings of these trials
 """
 
 import json
@@ -26,20 +26,20 @@ class Store:
         self._trials = out / "trials"
 
     def begin(self, scenario: Scenario) -> None:
-        """Note with which settings a scenario is measured.
+        """Record the settings with which a scenario is measured.
 
-        Raises SetupError when the folder has trials that were measured with others.
+        Raises SetupError when the folder has trials with other settings.
         """
         file = self._settings(scenario)
         if self._differs(scenario):
             raise SetupError(
-                f"{file.parent} has figures of other settings (quick and full, or an edited scenario, do not"
-                " mix): choose another --out, or --again to have them measured again"
+                f"{file.parent} has results of other settings (quick and full, or edited, cannot mix)."
+                " Choose another --out, or --again to measure them again"
             )
         write_text(file, json.dumps(_settings(scenario)))
 
     def forget(self, scenario: Scenario) -> None:
-        """Remove the trials of the scenario's algorithms, and all that were measured with other settings."""
+        """Remove the trials of the scenario's algorithms, and all trials with other settings."""
         folder = self._trials / scenario.name
         for algorithm in scenario.algorithms:
             shutil.rmtree(folder / algorithm, ignore_errors=True)
@@ -51,11 +51,11 @@ class Store:
         write_text(self._file(measured.trial), _MEASURED.dump_json(measured).decode())
 
     def load(self, trial: Trial) -> Measured | None:
-        """Return a finished trial; None when it is still to be measured (or its file was damaged)."""
+        """Return a finished trial; None if it is not measured yet, or its file is damaged."""
         return _read(self._file(trial))
 
     def all(self, scenario: str) -> list[Measured]:
-        """Return every finished trial of a scenario, also of algorithms that are not asked for now."""
+        """Return every finished trial of a scenario, including algorithms that are not asked for now."""
         files = sorted((self._trials / scenario).glob("*/*.json"))
         return [entry for entry in map(_read, files) if entry is not None]
 
@@ -76,7 +76,7 @@ class Store:
 
 
 def _settings(scenario: Scenario) -> object:
-    # Another list of algorithms, more levels or more repeats only add trials; words change nothing.
+    # Another list of algorithms, more levels or more repeats only add trials; texts change nothing.
     words = dict.fromkeys(("title", "what", "source", "algorithms"), True)
     return _SCENARIO.dump_python(
         scenario, mode="json", exclude={**words, "load": {"levels": True, "repeats": True}}

@@ -1,5 +1,5 @@
-"""The data plane's benchmark: what a proxied request costs, ours beside nginx, HAProxy and Envoy.
+"""The data plane's benchmark: the cost of a proxied request, for ours, nginx, HAProxy and Envoy.
 
-Data flows one way: contenders (who, before which servers, in which order) -> rig (compare's balancers,
-and wrk), session (I/O) -> trials as compare has them -> report, plot.
+Data flows one way: contenders (proxies, servers, order) -> rig (compare's balancers, and wrk), session (I/O)
+-> trials as in compare -> report, plot.
 """

@@ -1,4 +1,4 @@
-"""`steelyard-loadtest dataplane`: the command line, and what is done with the figures."""
+"""`steelyard-loadtest dataplane`: the command line, and the output of the figures."""
 
 import argparse
 import sys
@@ -22,10 +22,10 @@ from steelyard_loadtest.reporting.publish import Page, check_page, fill_page, wr
 from steelyard_loadtest.scenario import find as scenarios
 
 MARKS = "measured"
-"""Between which a file has the page."""
+"""Marks of the page in a file."""
 
 MOST_PEERS = 10_000
-"""What one weight table in Memcached holds."""
+"""Servers that fit into one weight table in Memcached."""
 
 # Numbers of servers, rounds, and seconds of a measurement.
 FULL = ((3, 100, 500, 2000), 5, 4)
@@ -35,31 +35,35 @@ QUICK = ((3, 2000), 3, 2)
 def add_parser(subparsers: Subparsers) -> None:
     """Add the subcommand `dataplane`."""
     parser = subparsers.add_parser(
-        "dataplane", help="what a proxied request costs: ours beside nginx, HAProxy and Envoy, in one run"
+        "dataplane", help="the cost of a proxied request: ours beside nginx, HAProxy and Envoy, in one run"
     )
     flag = parser.add_argument
     flag("--quick", action="store_true", help="3 and 2000 servers, 3 rounds of 2 s: a first look")
     counts = ascending(whole(1, MOST_PEERS, "servers"))
-    flag("--peers", type=counts, metavar="N,...", help="servers (3,100,500,2000)")
-    flag("--rounds", type=whole(1, 100, "rounds"), help="rounds, alternated (5)")
-    flag("--seconds", type=whole(1, 600, "seconds"), help="length of one measurement (4)")
-    told = f"of {', '.join(BY_NAME)}"
-    flag("--only", type=names(BY_NAME), default=CONTENDERS, metavar="NAME,...", help=told)
-    flag("--nginx", metavar="PATH", help="measure this nginx (OpenResty's, Tengine's)")
+    flag("--peers", type=counts, metavar="N,...", help="numbers of servers (default 3,100,500,2000)")
+    flag("--rounds", type=whole(1, 100, "rounds"), help="alternated rounds (default 5)")
+    flag("--seconds", type=whole(1, 600, "seconds"), help="length of one measurement (default 4)")
+    contenders = f"contenders, of {', '.join(BY_NAME)} (default: all)"
+    flag("--only", type=names(BY_NAME), default=CONTENDERS, metavar="NAME,...", help=contenders)
+    flag(
+        "--nginx",
+        metavar="PATH",
+        help="nginx to measure, such as OpenResty's or Tengine's (default: on PATH)",
+    )
     add_output(parser, "bench-results/dataplane")
     parser.set_defaults(run=partial(exit_status, "dataplane", _run))
 
 
 def _run(options: argparse.Namespace) -> int:
-    """Run it; 0, 1 (it could not, or requests failed: see stderr) or 130 (Ctrl-C, figures kept)."""
+    """Run it; 0, 1 (not possible, or requests failed: see stderr) or 130 (Ctrl-C, figures kept)."""
     programs = find(options.nginx)
     if programs.wrk is None:
-        raise SetupError("wrk is not installed; it makes the load: apt-get install wrk")
+        raise SetupError("wrk, which makes the load, is not installed: apt-get install wrk")
     check_page(options.page, MARKS)
     where = network.enter(sys.argv[1:])
     known = conditions(sys.argv[1:], programs.versions, on_machine=[where])
     counts, repeats, length_s = QUICK if options.quick else FULL
-    # Its one server answers at once, and here for every server.
+    # Its one server answers at once; here it answers for every server.
     scenario = scenarios.find("proxy-cost", quick=options.quick)
     load = replace(
         scenario.load,
@@ -76,10 +80,10 @@ def _run(options: argparse.Namespace) -> int:
     if results.measured:
         _publish(options, known, results)
     if results.interrupted:
-        print("interrupted: the figures go as far as it went", file=sys.stderr)
+        print("interrupted: the page has the figures so far", file=sys.stderr)
         return INTERRUPTED
     if failed:
-        print(f"{failed} requests failed; none may", file=sys.stderr)
+        print(f"{failed} requests failed, and none may", file=sys.stderr)
     return 0 if results.measured and not failed else 1
 
 

@@ -1,4 +1,4 @@
-"""Who is compared, and before which servers.
+"""The compared contenders, and the servers behind them.
 
 One listener on every address of this machine answers for all servers: 127/8 is
 loopback, so each server has an address of its own.
@@ -12,10 +12,10 @@ from steelyard_loadtest.machine import picker_list
 from steelyard_loadtest.scenario.algorithms import Algorithm, with_those_of
 
 COST = "cost"
-"""A trial's scenario: what a request costs."""
+"""A trial's scenario: the cost of a request."""
 
 BASE = "nginx-swrr"
-"""Every ratio is against this one, in the same run."""
+"""The base of every ratio, in the same run."""
 
 _OURS = [
     Algorithm(
@@ -30,7 +30,7 @@ BY_NAME = {contender.name: contender for contender in CONTENDERS}
 
 HEAVIEST = 10
 STRIDE = 7
-"""Prime to HEAVIEST: any ten neighbours have all ten weights, and no two alike stand together."""
+"""Prime to HEAVIEST: any ten neighbours have all ten weights, and no two equal ones are adjacent."""
 
 
 def peers(count: int, port: int) -> tuple[TablePeer, ...]:

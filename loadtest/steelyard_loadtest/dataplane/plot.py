@@ -11,7 +11,7 @@ from steelyard_loadtest.reporting.plot_style import INK
 from steelyard_loadtest.reporting.plots import Mark, Panel, RowName, RowPanel, Rule, Series, draw
 from steelyard_loadtest.reporting.statistics import grouped
 
-LOOKS = looks(CONTENDERS, all_told=True)
+LOOKS = looks(CONTENDERS, all_informed=True)
 
 
 def plot(file: Path, rows: Sequence[Summary]) -> None:

@@ -2,9 +2,8 @@
 
 A trial's level is a number of servers, its repeat a round.
 
-Rounds of all contenders alternate, so that a noisy minute hits all of them;
-what is compared is the median of one with the median of another of the same run.
-So every target is a ratio of such medians, which means the same on a slow machine as
+Rounds of all contenders alternate, so that a noisy minute affects all of them. Comparisons are between
+medians of the same run. So every target is a ratio of such medians, which means the same on a slow machine as
 on a fast one.
 """
 
@@ -30,12 +29,12 @@ from steelyard_loadtest.reporting.wording import MB, number, percent
 
 MANY, FEW = 2000, 3
 ORDER = list(BY_NAME)
-# The pickers that are judged: what lua-resty-balancer's cost is its own.
+# The judged pickers; the cost of lua-resty-balancer's is its own.
 OURS = [name for name in ORDER if BY_NAME[name].ours and not name.startswith("resty-")]
 
 CPU, P99 = "balancer_cpu_us_per_request", "p99_ms"
 RATIO = "ratio"
-"""Of a proxy: its CPU per request over that of nginx's SWRR at as many servers in the same run."""
+"""For a proxy: its CPU per request over that of nginx's SWRR with the same servers in the same run."""
 
 TARGETS = (
     ("CPU at 2000 servers / nginx SWRR", 0.40, MANY, BASE, MANY),
@@ -43,13 +42,13 @@ TARGETS = (
     ("CPU at 3 servers / nginx SWRR", 1.15, FEW, BASE, FEW),
     ("CPU at 2000 servers / its own at 3", 1.25, MANY, None, FEW),
 )
-"""What it is, what it may be at most, at how many servers, over whose (None: its own), at how many."""
+"""Title, bound, number of servers, compared contender (None: its own figure), its number of servers."""
 
 
 def rows(measured: Sequence[Measured]) -> list[Summary]:
-    """Return a row for each number of servers and contender that has a round, in their order.
+    """Return a row for each number of servers and contender with a round, in their order.
 
-    Among the metrics of a proxy is RATIO.
+    A proxy's metrics include RATIO.
     """
     summaries = summarize(figures(entry, ()) for entry in measured)
     summaries.sort(key=lambda row: (row.level, ORDER.index(row.algorithm)))
@@ -67,12 +66,12 @@ def find(rows: Sequence[Summary], contender: str, peers: float) -> Summary | Non
 
 
 def cpu(row: Summary | None) -> float | None:
-    """Return the median of the CPU per request in µs; None where there is none."""
+    """Return the median CPU per request in µs; None if there is none."""
     return row.metrics[CPU].median if row and CPU in row.metrics else None
 
 
 def targets(rows: Sequence[Summary]) -> Table:
-    """Judge whatever was measured; what was not has no line."""
+    """Judge everything that was measured; the rest has no line."""
     judged = []
     for target, bound, count, other, other_count in TARGETS:
         for name in OURS:
@@ -90,7 +89,7 @@ def targets(rows: Sequence[Summary]) -> Table:
 
 
 def overview(rows: Sequence[Summary]) -> Table:
-    """CPU per request and its ratio, one line a contender and one column a number of servers."""
+    """Return CPU per request and its ratio, one line a contender and one column a number of servers."""
     return pivot(
         "CPU µs per request (× nginx SWRR)",
         list(dict.fromkeys(row.algorithm for row in rows if CPU in row.metrics)),
@@ -108,7 +107,7 @@ def page(
     missing: Mapping[str, str],
     plot: str | None,
 ) -> str:
-    """All of it as a section; `missing` says for each contender why it has no figures."""
+    """Return all of it as a section; `missing` has the reason for each contender without figures."""
     counts = sorted({row.level for row in rows})
     return document(
         bullets(conditions),

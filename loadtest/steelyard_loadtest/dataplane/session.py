@@ -1,4 +1,4 @@
-"""A run: contenders are compare's balancers, and ours follow tables; also when it was interrupted (I/O)."""
+"""A run: contenders are compare's balancers, and ours follow tables; it may be interrupted (I/O)."""
 
 import contextlib
 import sys
@@ -32,7 +32,7 @@ from steelyard_loadtest.trial import Visit, measure, place_for
 CONNECTIONS = 64
 
 AROUND_S = 4.0
-"""What starting a proxy, warming it up and stopping it take, about."""
+"""Approximate time to start a proxy, warm it up and stop it."""
 
 WARM_CYCLES = 1.5
 """One cycle opens a connection to every server; half of one more fills the pools and the code cache."""
@@ -45,11 +45,11 @@ ANSWER_S = 5.0
 """Long enough for a machine that is measured at its limit."""
 
 TTL_S = 86_400
-"""The measurement goes on for minutes where the last table was put."""
+"""Each table is published again every second, and stays long enough for any measurement."""
 
 
 class Contender(Balancer):
-    """A contender before servers of these weights; ours follows a table that is published anew every second.
+    """A contender in front of servers of these weights; ours follows a table published every second.
 
     No controller runs. hash_key: the table's.
     """
@@ -78,7 +78,7 @@ class Contender(Balancer):
         )
         entry = measure(visit, trial, first=False)
         if not entry.outcome.quantiles:
-            raise ProgramError("wrk got no answer at all")
+            raise ProgramError("wrk got no answer from the proxy")
         return entry
 
     def warm_up(self, servers: Servers, trial: Trial) -> None:
@@ -98,7 +98,7 @@ class Contender(Balancer):
         super()._start(stack, cpus)
 
     def _publish(self) -> None:
-        """Do the controller's part: put the weights into Memcached, a generation later."""
+        """Do the controller's part: put the weights into Memcached with the next generation."""
         self._generation += 1
         table = WeightTable(
             upstream=UPSTREAM, term=1, generation=self._generation, issued_at_ms=int(time.time() * 1000),
@@ -112,9 +112,9 @@ class Contender(Balancer):
 
 
 def run(scenario: Scenario, programs: Programs, folder: Path) -> Results:
-    """Measure what a request costs; Ctrl-C ends it early.
+    """Measure the cost of a request; Ctrl-C ends it early.
 
-    The scenario's levels are numbers of servers, its servers are others at each. Raises SetupError when it
+    The scenario's levels are numbers of servers, each with servers of its own. Raises SetupError when it
     cannot begin.
     """
     results = Results(scenarios=(scenario,))
@@ -126,7 +126,7 @@ def run(scenario: Scenario, programs: Programs, folder: Path) -> Results:
     here = tuple(name for name in scenario.algorithms if BY_NAME[name].title not in missing)
     steps = [trial for _, trials in visits(scenario, here) for trial in trials]
     guess_s = AROUND_S + scenario.load.seconds
-    # Tables come from Memcached, where there is one, and from no controller.
+    # Tables come from Memcached, if there is one, and never from a controller.
     place = replace(place_for(scenario, folder, programs), redis_port=0, api_port=0, follow_port=0)
     place = place if programs.memcached else replace(place, memcached_port=0)
     with Progress(sys.stderr, steps=len(steps), expected_s=len(steps) * guess_s) as progress:
@@ -145,14 +145,14 @@ def run(scenario: Scenario, programs: Programs, folder: Path) -> Results:
                         progress.end(f"failed: {error}")
                     else:
                         results.measured.append(entry)
-                        progress.end(_told(entry))
+                        progress.end(_summary(entry))
         except KeyboardInterrupt:
             results.interrupted = True
     return results
 
 
-def _told(entry: Measured) -> str:
-    """Write what was measured for the progress line."""
+def _summary(entry: Measured) -> str:
+    """Write a measurement for the progress line."""
     known, failures = figures(entry, ()).metrics, entry.outcome.failures
-    said = f"{number(known[CPU], 1)} µs CPU, {known['requests_per_s']:,.0f} requests/s"
-    return f"{said}, p99 {number(known[P99], 2)} ms" + (f", {failures} FAILED" if failures else "")
+    text = f"{number(known[CPU], 1)} µs CPU, {known['requests_per_s']:,.0f} requests/s"
+    return f"{text}, p99 {number(known[P99], 2)} ms" + (f", {failures} FAILED" if failures else "")

@@ -1,10 +1,9 @@
-"""A server's fair share, its part of all servers' CPU at a moment, and how near shares are to it. Pure.
+"""A server's fair share, its part of all servers' CPU at a moment, and the distance of shares from it. Pure.
 
     fair_j(t) = c_j(t) / sum_k c_k(t)
 
-c_j is the server's CPU limit at that moment, 0 while it takes no part, and
-1/(1 + w) of the limit while w processes of a neighbour burn: the kernel gives
-each process that wants to run as much as the next.
+c_j is the server's CPU limit at that moment, and 0 while it takes no part. While w processes of a neighbour
+burn, it is 1/(1 + w) of the limit, because the kernel gives each process that wants to run an equal part.
 """
 
 import math
@@ -17,11 +16,11 @@ from steelyard_loadtest.reporting.statistics import grouped
 from steelyard_loadtest.scenario.definition import Event, Server
 
 RECOVERED = 0.8
-"""Of the fair share: four fifths of what it can do are in use again."""
+"""Part of the fair share: four fifths of the server's capacity are in use again."""
 
 
 def fair_shares(servers: Sequence[Server], events: Sequence[Event], t_s: float) -> dict[str, float]:
-    """Return each server's fair share; empty where CPU limits do not tell what the servers can do."""
+    """Return each server's fair share; empty if CPU limits do not determine the servers' capacities."""
     if any(
         server.cpu_cores is None or server.delay_ms or server.disk_ops_per_s or server.workers
         for server in servers
@@ -35,10 +34,10 @@ def fair_shares(servers: Sequence[Server], events: Sequence[Event], t_s: float) 
 def share_error(
     observed: Sequence[Observed], servers: Sequence[Server], events: Sequence[Event]
 ) -> float | None:
-    """Return the part of the answers, 0..1, that came from another server than fair shares would have.
+    """Return the part of the answers, 0..1, that came from another server than by fair shares.
 
-    The mean over the observations of 1/2 sum_j |share_j - fair_j|. None: fair shares are not known,
-    or nothing was answered.
+    The mean over the observations of 1/2 sum_j |share_j - fair_j|. None: fair shares are unknown, or nothing
+    was answered.
     """
     errors, lengths_s = [], []
     for t_s, entries in grouped(observed, lambda entry: entry.t_s).items():
@@ -54,10 +53,10 @@ def share_error(
 def recovery_s(
     observed: Sequence[Observed], servers: Sequence[Server], events: Sequence[Event], ended_s: float
 ) -> float | None:
-    """Return how long after a burn its server's share is RECOVERED of its fair one again.
+    """Return the time from a burn's end until its server's share is RECOVERED of its fair one.
 
-    Of several burns the longest. The share is smoothed as `motion` does. Infinite: not before the next
-    event or the end, `ended_s`. None: nothing burns, or fair shares are not known.
+    With several burns the longest. The share is smoothed as in `motion`. Infinite: not before the next event
+    or the end, `ended_s`. None: nothing burns, or fair shares are unknown.
     """
     cut = {stretch.began_s: stretch for stretch in motion.stretches(events, ended_s)}
     ends = [(event.server, event.at_s + event.for_s) for event in events if event.do == "burn"]

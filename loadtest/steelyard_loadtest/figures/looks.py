@@ -1,8 +1,8 @@
-"""One look an algorithm, the same in all plots of a command. Pure.
+"""The look of each algorithm, the same in all plots of a command. Pure.
 
-A hue is a program's (Okabe and Ito's, which the colour-blind can tell apart); marker and dash tell those of
-one program apart. Grey and hollow is an algorithm that was told the servers' weights: not a peer, but what a
-peer would have to know.
+A hue stands for a program (Okabe and Ito's, which the colour-blind can distinguish); marker and dash
+distinguish the algorithms of one program. Grey and hollow is an algorithm that was given the servers'
+weights. It is not a peer, but shows what a peer would have to know.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from steelyard_loadtest.scenario.algorithms import Algorithm
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """How an algorithm is drawn; hollow markers have the colour as their edge. strong: above all others."""
+    """The drawing of an algorithm; hollow markers have the colour as their edge. strong: above all others."""
 
     color: str
     marker: str
@@ -44,11 +44,13 @@ class Look:
         return 7 if self.strong else 5
 
 
-def looks(algorithms: Sequence[Algorithm], *, strongest: str = "", all_told: bool = False) -> dict[str, Look]:
-    """Return each one's look by name. all_told: everybody knows the weights, and that is no difference."""
+def looks(
+    algorithms: Sequence[Algorithm], *, strongest: str = "", all_informed: bool = False
+) -> dict[str, Look]:
+    """Return each algorithm's look by name. all_informed: all know the weights, so looks do not show it."""
     families = grouped(
         algorithms,
-        lambda one: FAINT if one.told and not all_told else PROGRAMS.get(one.program, BLACK),
+        lambda one: FAINT if one.informed and not all_informed else PROGRAMS.get(one.program, BLACK),
     )
     return {
         one.name: Look(

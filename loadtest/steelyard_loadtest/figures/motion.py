@@ -1,7 +1,6 @@
-"""How shares move between a trial's events: how soon they settle. Pure.
+"""The movement of shares between a trial's events: how soon they settle. Pure.
 
-A share of n requests is known to sqrt(p (1 - p) / n) only, so a movement that the drawing of so few requests
-explains does not count.
+A share of n requests is known to sqrt(p (1 - p) / n) only, so a movement within that noise does not count.
 """
 
 import math
@@ -19,33 +18,33 @@ SMOOTH_S = 2.0
 SMOOTH_REQUESTS = 100
 """Two seconds at 10 requests/s are 20 requests, of which a share of a third is known to .1 only."""
 NEAR = 0.2
-"""Settled is within this part of the final share: what an operator would call the same."""
+"""Settled is within this part of the final share: an operator would call it the same."""
 NEAR_FLOOR = 0.02
-"""A share of .01 may be .03 without anybody's harm."""
+"""A share of .01 may be .03 without harm."""
 NOISE_SIGMAS = 4.0
-"""A minute of several servers leaves it by chance in two trials of a hundred, of three in thirty."""
+"""By chance alone, shares leave it in two of a hundred minutes with several servers, in thirty with three."""
 SHORTEST_S = 3.0
-"""A shorter stretch has no last third worth the name."""
+"""A shorter stretch has no meaningful last third."""
 
 Moment = tuple[float, Counter[str]]
-"""When an interval ended, and what each server answered in it."""
+"""The end of an interval, and the number of answers from each server in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """A time in which nothing is done to the servers; seconds since the counted part began."""
+    """A time without events at the servers; seconds since the counted part began."""
 
     began_s: float
     ended_s: float
 
     @property
     def steady_s(self) -> float:
-        """Return where its last third begins: by then shares should have settled."""
+        """Return the begin of its last third: by then shares should have settled."""
         return self.began_s + (self.ended_s - self.began_s) * 2 / 3
 
 
 def moments_s(events: Sequence[Event]) -> list[float]:
-    """Return when something changes, ascending: the end of what lasts is a change like its begin."""
+    """Return the moments of changes, ascending: the end of a lasting event is a change like its begin."""
     begins = {event.at_s for event in events}
     return sorted(begins | {event.at_s + event.for_s for event in events if event.lasts})
 
@@ -57,9 +56,9 @@ def stretches(events: Sequence[Event], ended_s: float) -> list[Stretch]:
 
 
 def takes_part(events: Sequence[Event], server: str, at_s: float) -> bool:
-    """Say whether the balancer is meant to use a server at a moment.
+    """Return whether the balancer is meant to use a server at a moment.
 
-    A server whose first event is that it joins was not there before.
+    A server whose first event is a join takes no part before it.
     """
     own = sorted(
         (event for event in events if event.server == server and not event.lasts),
@@ -74,10 +73,10 @@ def takes_part(events: Sequence[Event], server: str, at_s: float) -> bool:
 def settle_s(observed: Sequence[Observed], stretch: Stretch) -> float | None:
     """Return how long after its begin every share stays near its mean over the last third, in s.
 
-    The share is smoothed over the last 2 s, or over more until it rests on 100 requests.
-    Near is within 20 % of that mean, .02, or four deviations of the difference of two
-    shares of so many requests, whichever is most. Infinite: some share was away in the last third.
-    None: nothing was answered, or the stretch is under 3 s.
+    The share is smoothed over the last 2 s, or longer until it has 100 requests. Near is within the largest
+    of three: 20 % of that mean, .02, or four deviations of the difference of two shares with these numbers of
+    requests. Infinite: some share was away in the last third. None: nothing was answered, or the stretch is
+    under 3 s.
     """
     rounds = moments(observed, stretch)
     final = sum((served for t_s, served in rounds if t_s > stretch.steady_s), Counter[str]())
@@ -102,7 +101,7 @@ def moments(observed: Sequence[Observed], stretch: Stretch) -> list[Moment]:
 
 
 def window(recent: Sequence[Moment]) -> Counter[str]:
-    """Return what was answered in the last SMOOTH_S of these, or in more until it is SMOOTH_REQUESTS."""
+    """Return the answers of the last SMOOTH_S of these, or of more until they are SMOOTH_REQUESTS."""
     total: Counter[str] = Counter()
     for t_s, served in reversed(recent):
         if recent[-1][0] - t_s >= SMOOTH_S and total.total() >= SMOOTH_REQUESTS:

@@ -1,4 +1,4 @@
-"""The figures of one trial (latencies, how evenly the servers were used), and of its repeats as one. Pure."""
+"""The figures of one trial (latencies, balance of the servers), and of its repeats together. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,10 +13,10 @@ from steelyard_loadtest.scenario.definition import Event, Server
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialFigures:
-    """One line of results.csv; `columns.DEFINITIONS` says what each figure is.
+    """One line of results.csv; `columns.DEFINITIONS` defines each figure.
 
-    metrics: those that can be averaged, by column. None: cannot be known here. Infinite: shares did not
-    settle. phases_p99_ms: by phase, `FROM-TO` in seconds; none where there is but one.
+    metrics: figures that can be averaged, by column. None: unknown here. Infinite: shares did not settle.
+    phases_p99_ms: by phase, `FROM-TO` in seconds; none if there is only one.
     """
 
     measured: Measured
@@ -33,7 +33,7 @@ def figures(measured: Measured, events: Sequence[Event], servers: Sequence[Serve
     succeeded = outcome.requests - outcome.failures
     per_second = 1 / seconds if seconds > 0 else 0.0
     cut = motion.stretches(events, seconds)
-    # The last reading is taken when the load has gone.
+    # The last reading is taken after the load.
     seen = [entry for entry in measured.observed if entry.t_s - entry.interval_s / 2 <= seconds]
     settled = [motion.settle_s(seen, stretch) for stretch in cut]
     after = [took_s for took_s in settled[1:] if took_s is not None]
@@ -50,7 +50,7 @@ def figures(measured: Measured, events: Sequence[Event], servers: Sequence[Serve
         "mean_ms": outcome.mean_ms,
         "min_ms": outcome.min_ms,
         "max_ms": outcome.max_ms,
-        # What the generator says, or else Little's law: requests in flight = rate x time in the system.
+        # The generator's own figure, or Little's law: requests in flight = rate x time in the system.
         "concurrency": outcome.concurrency or succeeded * per_second * (outcome.mean_ms or 0.0) / 1000,
         "generator_cpu_utilization": outcome.generator_cpu_utilization,
         "balancer_cpu_us_per_request": cpu_s * 1e6 / outcome.requests if cpu_s and outcome.requests else None,
@@ -90,7 +90,7 @@ def jain(values: Sequence[float]) -> float | None:
 
 
 def utilizations(observed: Sequence[Observed], events: Sequence[Event]) -> dict[str, float]:
-    """Return the mean CPU utilization of each server over the time in which it took part."""
+    """Return the mean CPU utilization of each server over its time of service."""
     there = [
         entry
         for entry in observed
@@ -104,7 +104,7 @@ def utilizations(observed: Sequence[Observed], events: Sequence[Event]) -> dict[
 
 
 def shares(observed: Sequence[Observed]) -> dict[str, float]:
-    """Return each server's part of all that was answered; empty when nothing was."""
+    """Return each server's part of all answers; empty without answers."""
     served: Counter[str] = Counter()
     for entry in observed:
         served[entry.server] += entry.served
@@ -134,7 +134,7 @@ class Summary:
 
 
 def summarize(repeats: Iterable[TrialFigures]) -> list[Summary]:
-    """Put the repeats together, in the order in which scenario, level and algorithm first came."""
+    """Combine the repeats, in the order in which scenario, level and algorithm first appear."""
     groups = grouped(repeats, lambda one: replace(one.measured.trial, repeat=0))
     return [
         Summary(

@@ -1,4 +1,4 @@
-"""The target: our default's p99 against the best that the others did in the same run. Pure."""
+"""The target: our default's p99 against the best of the others in the same run. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,29 +9,29 @@ from steelyard_loadtest.reporting.statistics import Spread, grouped
 from steelyard_loadtest.scenario.algorithms import BY_NAME, DEFAULT
 
 FAILURES_AT_MOST = 0.001
-"""Whoever drops requests is quick with the rest; one in a thousand is less than p99 sees."""
+"""A balancer that drops requests is quick with the rest; one in a thousand is below what p99 sees."""
 
 Standing = Literal["met", "missed", "failed", "no peer", "not measured"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rival:
-    """An algorithm that ours is held against."""
+    """An algorithm that ours is compared with."""
 
     algorithm: str
     p99_ms: Spread
     ratio: float | None
     """Our median p99 over its median p99; None when ours has none."""
     within_noise: bool
-    """The ranges of the repeats overlap: another run might turn it round. Never so with one repeat."""
+    """The ranges of the repeats overlap, so another run might differ. Never with one repeat."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One scenario at one level. online: the best that nobody told anything; told: the best of the others.
+    """One scenario at one level. online, informed: the best balancer without and with the true weights.
 
-    failed: more than 0.1 % of our default's requests failed, whatever its p99. no peer:
-    none of those measured kept its failures below that.
+    failed: more than 0.1 % of our default's requests failed, whatever its p99. no peer: no measured peer kept
+    its failures below that.
     """
 
     scenario: str
@@ -39,7 +39,7 @@ class Verdict:
     p99_ms: Spread | None
     failures_part: float
     online: Rival | None
-    told: Rival | None
+    informed: Rival | None
     standing: Standing
 
 
@@ -50,13 +50,14 @@ def verdicts(summaries: Sequence[Summary]) -> list[Verdict]:
 
 
 def is_online(name: str) -> bool:
-    """Say whether an algorithm is an online peer: a balancer of requests, not ours, and told nothing.
+    """Return whether an algorithm is an online peer: a balancer of requests, not ours, without information.
 
-    One of TCP connections is none: it never sees a request, and cannot spread those of a kept connection.
+    A balancer of TCP connections is none: it never sees a request, and cannot spread those of a kept
+    connection.
     """
     algorithm = BY_NAME[name]
     balances = algorithm.program != "direct" and algorithm.mode == "http"
-    return balances and not algorithm.ours and not algorithm.told
+    return balances and not algorithm.ours and not algorithm.informed
 
 
 def _judge(scenario: str, level: float, group: Sequence[Summary]) -> Verdict:
@@ -68,7 +69,7 @@ def _judge(scenario: str, level: float, group: Sequence[Summary]) -> Verdict:
         if summary.failures_part <= FAILURES_AT_MOST and "p99_ms" in summary.metrics
     ]
     online = _best([summary for summary in held if is_online(summary.algorithm)], own)
-    told = _best([summary for summary in held if BY_NAME[summary.algorithm].weights == "true"], own)
+    informed = _best([summary for summary in held if BY_NAME[summary.algorithm].weights == "true"], own)
     failures_part = own.failures_part if own else 0.0
     return Verdict(
         scenario=scenario,
@@ -76,7 +77,7 @@ def _judge(scenario: str, level: float, group: Sequence[Summary]) -> Verdict:
         p99_ms=p99_ms,
         failures_part=failures_part,
         online=online,
-        told=told,
+        informed=informed,
         standing=_standing(p99_ms, failures_part, online),
     )
 

@@ -1,1 +1,1 @@
-"""Scenarios: what is compared, on which servers, under which load."""
+"""Scenarios: the compared algorithms, their servers and their load."""

@@ -1,4 +1,4 @@
-"""Everything that can be compared: a balancer, its method, and what it is told."""
+"""Everything that can be compared: a balancer, its method, and its configuration."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -28,27 +28,27 @@ class Algorithm:
     title: str
     program: Program
     method: str = ""
-    """nginx: the upstream's directive; ours: the picker; HAProxy: `balance`; Envoy: `lb_policy`; else its own
-    word for it."""
+    """nginx: the upstream's directive; ours: the picker; HAProxy: `balance`; Envoy: `lb_policy`; otherwise
+    the program's own word for it."""
     law: str = ""
-    """The controller's law; "" where no controller runs."""
+    """The controller's law; "" without a controller."""
     weights: Weights = "equal"
-    """What the operator has written down: nothing, the scenario's weights, or those the wrong way round."""
+    """The operator's weights: none, the scenario's, or those in reverse order."""
     backwards: bool = False
     """The servers stand in the configuration in the opposite order."""
     connections: int | None = None
     """nginx's worker_connections; None: enough for every level."""
     balancers: int = 1
-    """So many of them, alike, each with an equal part of the requests."""
+    """Number of equal balancers, each with an equal part of the requests."""
     shares_in_flight: bool = False
-    """Ours: they tell each other what they have in flight."""
+    """Ours: they exchange their requests in flight."""
     mode: Literal["http", "tcp"] = "http"
     fed_by: Literal["", "agent-check", "reporter", "orca", "xds"] = ""
-    """How a balancer that is not ours learns of the agents' samples."""
+    """The way in which a balancer that is not ours gets the agents' samples."""
     indicators: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Declared with the upstream beside the four: a name, and its knee if it has one."""
     four: bool = True
-    """cpu, mem, net and io count, too."""
+    """cpu, mem, net and io count, as well."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Ours: more of the upstream's options."""
     directives: tuple[str, ...] = ()
@@ -56,17 +56,17 @@ class Algorithm:
 
     @property
     def ours(self) -> bool:
-        """Say whether our data plane picks."""
+        """Return whether our data plane picks."""
         return self.program == "steelyard"
 
     @property
-    def told(self) -> bool:
-        """Say whether somebody told it the servers' capacities. One that is not is *online*."""
+    def informed(self) -> bool:
+        """Return whether an operator gave it the servers' capacities. Otherwise it is *online*."""
         return self.weights != "equal"
 
     @property
     def adapts(self) -> bool:
-        """Say whether its shares depend on anything measured."""
+        """Return whether its shares depend on anything measured."""
         return self.ours or bool(self.fed_by) or self.method in _ADAPTIVE
 
 
@@ -94,7 +94,7 @@ USUAL = (
     "steelyard-static-vnswrr2", "steelyard-static-peak_ewma",
 )  # fmt: skip
 SETS = {"usual": USUAL, "few": FEW}
-"""What a scenario means by these words in its list."""
+"""The algorithms that these words stand for in a scenario's list."""
 
 DEFAULT = f"steelyard-steelyard-{picker_list.DEFAULT}"
 """The default law with the default picker."""
@@ -111,7 +111,7 @@ _OURS = [
 def with_those_of(file: Path, ours: Sequence[Algorithm]) -> tuple[Algorithm, ...]:
     """Return ours behind nginx's of a TOML file, and before the rest of it, which has a table for each.
 
-    Raises ValueError where one is not as it must be.
+    Raises ValueError for an invalid table.
     """
     tables = tomllib.loads(file.read_text(encoding="utf-8"))
     known = [{"name": name, "program": name.partition("-")[0]} | fields for name, fields in tables.items()]
@@ -127,7 +127,7 @@ BY_NAME = {algorithm.name: algorithm for algorithm in ALGORITHMS}
 def named(name: str) -> Algorithm:
     """Return the algorithm of this name; `steelyard` is short for the default.
 
-    Raises ValueError, which names those that there are.
+    Raises ValueError, which lists the known names.
     """
     full = DEFAULT if name == "steelyard" else name
     if full not in BY_NAME:

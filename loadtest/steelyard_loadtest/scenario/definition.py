@@ -1,4 +1,4 @@
-"""What a scenario is: servers, load, events, and what is compared; bounds are for its file. Pure."""
+"""A scenario: its servers, load, events and algorithms; bounds are for its file. Pure."""
 
 import math
 from dataclasses import dataclass
@@ -14,15 +14,16 @@ LOWEST_CORES = 0.05
 """A control group's quota of 1 ms in 20 ms, the least that a kernel takes."""
 Happening = Literal["burn", "hold", "leave", "join"]
 LONGEST_HOLD_S = 60.0
-"""The longest that a demo server sleeps for a request."""
+"""The longest time that a demo server sleeps for a request."""
 
 
 @with_config(STRICT)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """How a server's CPU limit swings about its cpu_cores: by this part of it, up first, once in period_s.
+    """The swing of a server's CPU limit about its cpu_cores: by this part of it, up first, once in period_s.
 
-    phase: the part of a period (0..1) that is over when the counted part begins; before, the limit stands.
+    phase: the part of a period (0..1) that is over when the counted part begins. The limit is constant before
+    that.
     """
 
     by: Annotated[float, Field(gt=0, le=0.9)]
@@ -33,11 +34,11 @@ class Drift:
 @with_config(STRICT)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """A server. cpu_cores None: no limit. weight: what an operator would write down for it.
+    """A server. cpu_cores None: no limit. weight: the operator's value for it.
 
-    delay_ms: it answers so much later, without being busy. disk_ops_per_s: its disk
-    does so many operations (None: as many as the machine's). workers: of its pool, which its
-    agent reads as the indicator `workers` (None: no bound, and no such indicator).
+    delay_ms         added to each answer, without being busy
+    disk_ops_per_s   operations of its disk a second (None: those of the machine's)
+    workers          of its pool, read by its agent as the indicator `workers` (None: no bound, no indicator)
     """
 
     name: Name
@@ -49,7 +50,7 @@ class Server:
     drift: Drift | None = None
 
     def cores_at(self, t_s: float) -> float | None:
-        """Return its CPU limit t_s seconds after the counted part began; None: it has none."""
+        """Return its CPU limit t_s seconds after the counted part began; None without a limit."""
         if self.cpu_cores is None or self.drift is None:
             return self.cpu_cores
         turns = max(t_s, 0.0) / self.drift.period_s + self.drift.phase
@@ -59,12 +60,13 @@ class Server:
 @with_config(STRICT)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """How it is loaded.
+    """The load.
 
-    levels: locust: users; wrk: connections, or users with `own_connections`: each request
-    is then on a connection of its own; open: requests per second, or with `of_capacity`
-    the part (0..1) of what the servers together can do, which is measured first. Of each
-    trial the first warm_up_s are not counted; cool_down_s is between two trials.
+    levels       locust: users. wrk: connections. With `own_connections`, users with a connection for each
+                 request. open: requests per second. With `of_capacity`, the part (0..1) of the servers'
+                 capacity together, which is measured first
+    warm_up_s    the first seconds of each trial, which do not count
+    cool_down_s  the time between two trials
     """
 
     generator: Generator
@@ -82,9 +84,10 @@ class Load:
 class Event:
     """Something that happens at_s after the counted part of each trial has begun.
 
-    burn: a neighbour takes the CPU of the server's limit for for_s, with so many
-    processes; hold: requests from elsewhere hold so many workers of the server's pool for
-    for_s, and no CPU; leave: the balancer is told that the server goes; join: that it is back.
+    burn   a neighbour takes the CPU of the server's limit for for_s, with this number of processes
+    hold   other requests hold this number of workers of the server's pool for for_s, and no CPU
+    leave  the balancer is informed that the server goes
+    join   the balancer is informed that it is back
     """
 
     at_s: Seconds
@@ -95,7 +98,7 @@ class Event:
 
     @property
     def lasts(self) -> bool:
-        """Say whether it is over after for_s; what does not last is the balancer's to know."""
+        """Return whether it ends after for_s; the balancer is informed of the other events."""
         return self.do in ("burn", "hold")
 
 
@@ -118,5 +121,5 @@ class Scenario:
 
     @property
     def weights(self) -> dict[str, int]:
-        """Return what an operator would have written down."""
+        """Return the weights that an operator would configure."""
         return {server.name: server.weight for server in self.servers}

@@ -1,6 +1,6 @@
-"""A scenario's TOML file: what may stand in it, and what it means. Pure.
+"""A scenario's TOML file: its keys, and their meaning. Pure.
 
-The quick form is the full one with the keys of [quick] in the place of its own.
+The quick form is the full one with the keys of [quick] instead of its own.
 """
 
 import tomllib
@@ -15,7 +15,7 @@ from steelyard_loadtest.scenario.definition import LONGEST_HOLD_S, LOWEST_CORES,
 
 
 class ScenarioError(ValueError):
-    """The file does not say what a scenario must; the text names the place and the remedy."""
+    """The file is no valid scenario; the text names the place and the remedy."""
 
 
 _SCENARIO = TypeAdapter(Scenario)
@@ -50,7 +50,7 @@ def parse(name: str, text: str, *, quick: bool) -> Scenario:
 
 
 def _each(servers: Any) -> Any:  # noqa: ANN401 - TOML, not judged yet
-    """Return as many servers of each kind as its `times` says, by default named by their numbers."""
+    """Return `times` servers of each kind, by default named by their numbers."""
     try:
         kinds = [kind for kind in servers for _ in range(kind.get("times", 1))]
     except (TypeError, AttributeError):
@@ -78,11 +78,11 @@ def _algorithms(scenario: str, words: Sequence[str]) -> Iterator[str]:
 
 
 def _faults(scenario: Scenario) -> Iterator[str]:
-    """Each value is within its bounds; this is how they do not fit together."""
+    """Yield contradictions between values that are each within their bounds."""
     load, names = scenario.load, [server.name for server in scenario.servers]
     pools = {server.name: server.workers for server in scenario.servers}
     for key, listed in (("servers", names), ("algorithms", scenario.algorithms)):
-        yield from (f"{key}: {name} stands there twice" for name in sorted(listed) if listed.count(name) > 1)
+        yield from (f"{key}: {name} is listed twice" for name in sorted(listed) if listed.count(name) > 1)
     for server in scenario.servers:
         if server.drift and (server.cpu_cores or 0.0) * (1 - server.drift.by) < LOWEST_CORES:
             yield f"servers: {server.name} drifts to under {LOWEST_CORES:g} cores, or has no cpu_cores"
@@ -102,9 +102,9 @@ def _faults(scenario: Scenario) -> Iterator[str]:
     if load.own_connections and load.generator != "wrk":
         yield "load.own_connections is for the generator `wrk`"
     if load.of_capacity and max(load.levels) > 1:
-        yield "load.levels: with of_capacity a part, from 0 to 1"
+        yield "load.levels: with of_capacity, levels are parts from 0 to 1"
     if load.of_capacity and any(pools.values()):
-        yield "load.of_capacity: what servers with workers can do is not measured; give levels, not parts"
+        yield "load.of_capacity: the capacity of servers with workers is not measured; give levels, not parts"
     if load.generator != "open" and any(algorithms.named(name).balancers > 1 for name in scenario.algorithms):
         yield "algorithms: several balancers are for the generator `open`, which spreads requests over them"
     if scenario.static and (scenario.events or load.of_capacity):

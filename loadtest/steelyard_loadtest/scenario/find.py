@@ -1,4 +1,4 @@
-"""Finds a scenario's file: one of ours by its name, or anybody's by its path."""
+"""Finds a scenario's file: one of ours by its name, or any by its path."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ ORDER = ("report", "paper", "slow-one", "noisy-neighbour", "io-bound", "churn", 
 """The order in which `all` runs them: the sources' first."""
 
 MORE = ("neighbour-near-capacity", "drift", "burnt-haproxy", "burnt-envoy", "worker-pool", "many-balancers")
-"""Those that `all` leaves out: with them `make report` would take over twenty minutes."""
+"""Scenarios that are not in `all`: with them `make report` would take over twenty minutes."""
 
 NAMES = (*ORDER, *MORE)
 

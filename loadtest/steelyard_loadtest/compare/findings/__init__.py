@@ -1,1 +1,1 @@
-"""What the five sources found, and whether it reproduced here. Pure."""
+"""The findings of the five sources, and whether they reproduced here. Pure."""

@@ -1,4 +1,4 @@
-"""Comparisons of a source's figures with ours: a line of a small language each, and one rule a kind. Pure.
+"""Comparisons of a source's figures with ours: a line of a small language each, one rule a kind. Pure.
 
     METRIC [WORD]: NAMES [/ NAMES] at LEVELS [≥ BOUND] [≤ BOUND][, theirs TEXT]
 
@@ -10,12 +10,12 @@
     p50_ms: SWRR at 2000 - SWRR at 3 ≥ 2, theirs 4   a difference within bounds
     mean_ms rises: wrr, fair at 1000..               curves: over all measured levels from 1000 on
 
-Words for curves are `rises`, `peaks` (the level of the highest point is within the bounds) and `grows
-fastest` (the first of them); `alike` and `/ highest of` may be asked of curves too, at each level.
+The words for curves are `rises`, `peaks` (the level of the highest point is within the bounds) and `grows
+fastest` (the first of them). Curves may also use `alike` and `/ highest of`, at each level.
 
-Ratios are compared, never absolute figures: the hardware differs. An effect is reproduced when at least half
-of it is there, on the logarithmic scale on which twice and half are equally far from one: half of a ratio
-is its square root.
+Ratios are compared, never absolute figures, because the hardware differs. An effect is reproduced when at
+least half of it is there, on the logarithmic scale on which twice and half are equally far from one. So half
+of a ratio is its square root.
 """
 
 import math
@@ -28,19 +28,19 @@ from steelyard_loadtest.compare.findings.evidence import METRICS, LackingError, 
 
 Grade = Literal["reproduced", "partly", "not reproduced"]
 Rows = Mapping[float, Sequence[float]]
-"""The figures of the names that are compared, by level."""
+"""The figures of the compared names, by level."""
 
 NOISE = 1.02
-"""Means of the locust study's three runs have deviations of 1 to 2 %: less than that is no effect."""
+"""Means of the locust study's three runs have deviations of 1 to 2 %; anything below that is no effect."""
 
 ALIKE = 1.10
 """Rates that sources call equal differ by up to 3 % (vproxy, 10 connections); latencies scatter more."""
 
 ROUGHLY = 1.25
-"""What is farther apart than this no source calls equal."""
+"""No source calls figures equal that differ by more."""
 
 NEARLY_BEST = ALIKE
-"""What is alike the best is near it."""
+"""A figure this close to the best is near it."""
 
 UNKNOWN = "–"
 
@@ -52,9 +52,9 @@ _LINE = re.compile(
 
 
 class Compared(NamedTuple):
-    """One figure of theirs with ours, as the page has it; rule: what ours must be to reproduce theirs.
+    """One of their figures with ours, as on the page; rule: the bound for ours to reproduce theirs.
 
-    grade: None where something was not measured, and `here` says what.
+    grade: None if something was not measured, which `here` then names.
     """
 
     figure: str
@@ -65,7 +65,7 @@ class Compared(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """What a rule is made from. published: theirs of all names, or none; curves: at all levels of a range."""
+    """Input of a rule. published: theirs of all names, or none; curves: at all levels of a range."""
 
     names: Sequence[str]
     best: str
@@ -77,7 +77,7 @@ class _Asked(NamedTuple):
 
 
 class _Rule(NamedTuple):
-    """What was published, what ours must be, and how ours is written and graded (raises LackingError)."""
+    """The published figure, the bound for ours, and the writing and grading of ours (raises LackingError)."""
 
     theirs: str
     text: str
@@ -85,23 +85,23 @@ class _Rule(NamedTuple):
 
 
 def compare(line: str, terms: Terms, world: World) -> list[Compared]:
-    """Return what a line asks for. Raises ValueError, which names the line, where it is not as it must be."""
+    """Return a line's comparisons. Raises ValueError, which names the line, if it is invalid."""
     match = _LINE.fullmatch(line)
     try:
         if match is None:
-            raise ValueError("there is no such form")
+            raise ValueError("no such form of a comparison")
         return [_compared(match, spots, terms, world) for spots in _spots(match)]
     except (KeyError, ValueError) as error:
         raise ValueError(f"`{line}`: {error}") from error
 
 
 def _spots(match: re.Match[str]) -> Iterator[list[Spot]]:
-    """Yield the spots of each comparison: a ratio is of every pair, and all are at each of several levels."""
+    """Yield the spots of each comparison: a ratio has every pair, and all are at each of several levels."""
     of, over = (
         [_operand(text) for text in match[side].split(", ")] if match[side] else [] for side in ("of", "over")
     )
     if not (of + over)[-1][1]:
-        raise ValueError("there is no level")
+        raise ValueError("a comparison needs a level")
     for operands in product(of, over) if match["sign"] == "/" and not match["best"] else [(*of, *over)]:
         for ends in (of + over)[-1][1]:
             yield [Spot(name, *(own[0] if len(own) == 1 else ends)) for name, own in operands]
@@ -142,7 +142,7 @@ def _compared(match: re.Match[str], spots: Sequence[Spot], terms: Terms, world: 
 
 
 def _named(spots: Sequence[Spot], between: str, unit: str) -> str:
-    """Name them, with the level once if all have the same."""
+    """Name them, with the level once if it is the same for all."""
     at = [f" at {_levels(spot, unit)}" for spot in spots]
     one = len(set(at)) == 1
     names = [spot.name + ("" if one else level) for spot, level in zip(spots, at, strict=True)]
@@ -158,7 +158,7 @@ def _levels(spot: Spot, unit: str) -> str:
 
 
 def _ratio(asked: _Asked) -> _Rule:
-    """Half of their effect or more; some of it is partly. Where theirs is not known the verdict is idle."""
+    """Return the rule: half of their effect or more; some of it is partly. No verdict without theirs."""
     known = bool(asked.published) or asked.theirs != UNKNOWN
     published = _over(*(asked.published or (1.0, 1.0))) if asked.theirs == UNKNOWN else float(asked.theirs)
     sign = 1 if published > 1 else -1
@@ -175,7 +175,7 @@ def _ratio(asked: _Asked) -> _Rule:
 
 
 def _alike(asked: _Asked) -> _Rule:
-    """The largest over the smallest, at the level where they are farthest apart; theirs is alike too."""
+    """Return the rule for the largest over the smallest, at the level with the largest difference."""
     published = _apart(asked.published) if asked.published else 1.0
     bound = max(ALIKE, published)
 
@@ -191,7 +191,7 @@ def _alike(asked: _Asked) -> _Rule:
 
 
 def _best(asked: _Asked) -> _Rule:
-    """The first over the best of the others; of curves, at how many levels it is beyond that or the bound."""
+    """Return the rule for the first over the best of the others; for curves, the number of levels won."""
     best, sign, mark = (max, 1, "≥") if asked.best == "highest" else (min, -1, "≤")
     bound = next(filter(math.isfinite, (asked.low, asked.high)), 1.0)
 
@@ -210,7 +210,7 @@ def _best(asked: _Asked) -> _Rule:
 
 
 def _within(asked: _Asked) -> _Rule:
-    """All of them, or a difference, on one side of a bound, as `some fail`, or between two."""
+    """Return the rule for figures, or a difference, within one bound or two."""
     bounds = [
         f"{mark} {number(end)}" for mark, end in (("≥", asked.low), ("≤", asked.high)) if math.isfinite(end)
     ]
@@ -225,7 +225,7 @@ def _within(asked: _Asked) -> _Rule:
 
 
 def _rises(asked: _Asked) -> _Rule:
-    """The steps of curves to the next level that go up, but for noise."""
+    """Return the rule for the steps of curves that go up, except for noise."""
 
     def judge(rows: Rows) -> tuple[str, Grade]:
         steps = [pair for curve in _curves(rows) for pair in pairwise(curve)]
@@ -236,7 +236,7 @@ def _rises(asked: _Asked) -> _Rule:
 
 
 def _peaks(asked: _Asked) -> _Rule:
-    """The levels at which curves are highest, within bounds that have measured levels on both sides."""
+    """Return the rule for the levels of highest points, with measured levels on both sides."""
 
     def judge(rows: Rows) -> tuple[str, Grade]:
         levels = list(rows)
@@ -253,7 +253,7 @@ def _peaks(asked: _Asked) -> _Rule:
 
 
 def _grows_fastest(asked: _Asked) -> _Rule:
-    """The factors by which curves grow from the first to the last level: the first curve's is the largest."""
+    """Return the rule for growth from the first to the last level: the first curve's is the largest."""
 
     def judge(rows: Rows) -> tuple[str, Grade]:
         first, *others = factors = [_over(curve[-1], curve[0]) for curve in _curves(rows)]
@@ -273,11 +273,11 @@ _KINDS: Mapping[str, tuple[str, Callable[[_Asked], _Rule]]] = {
     "peaks": (", level of the highest", _peaks),
     "grows fastest": (", last level / first", _grows_fastest),
 }
-"""What the page says after the metric, and the rule."""
+"""The page's text after the metric, and the rule."""
 
 
 def number(value: float) -> str:
-    """Write three significant digits, and no more than two decimals unless it is very small."""
+    """Write three significant digits, and at most two decimals unless the value is very small."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     if abs(value) < 0.01:
@@ -294,7 +294,7 @@ def half(published: float) -> float:
 
 def _over(value: float, rival: float) -> float:
     if rival == 0:
-        raise LackingError("a figure to compare with that is not 0")
+        raise LackingError("a figure other than 0 to compare with")
     return value / rival
 
 
@@ -312,7 +312,7 @@ def _curves(rows: Rows) -> list[tuple[float, ...]]:
 
 
 def _part(held: Sequence[bool]) -> Grade:
-    """Grade by in how many cases it is so: all of them, half or more, or fewer."""
+    """Grade by the number of cases: all of them, half or more, or fewer."""
     if all(held):
         return "reproduced"
     return "partly" if 2 * sum(held) >= len(held) else "not reproduced"

@@ -1,4 +1,4 @@
-"""What was measured here, as a source's findings ask for it: figures of algorithms at levels. Pure.
+"""Measurements for a source's findings: figures of algorithms at levels. Pure.
 
 They come from a comparison's summaries and from the data plane benchmark's CSV.
 """
@@ -28,37 +28,37 @@ METRICS = {
     "slow_share": "share of the slow server",
     "balancer_cpu_us_per_request": "CPU of the proxy per request",
 }
-"""What the figures are called on the page."""
+"""Names of the figures on the page."""
 
 DERIVED = {
     "failures_part": ("failures_per_s", "requests_per_s", 1.0),
     "p99_over_p50": ("p99_ms", "p50_ms", 1.0),
     "balancer_cpu_us_per_request": ("balancer_cpu_cores", "requests_per_s", 1e6),
 }
-"""What follows from two other figures: one over the other, times a factor."""
+"""Figures derived from two others: one over the other, times a factor."""
 
 DATAPLANE = "dataplane"
-"""Stands for a scenario: what `steelyard-loadtest dataplane` measured, at numbers of servers."""
+"""Stands for a scenario: the measurements of `steelyard-loadtest dataplane`, at numbers of servers."""
 
 SLOW_SERVER = "server-10"
-"""The one of scenario `slow-one` that answers ten times as late as the others."""
+"""The server of scenario `slow-one` that answers ten times as late as the others."""
 
 Figures = Mapping[str, float]
-"""Metric to value: the mean of the repeats, as the sources give it. One that is not known is not there."""
+"""Metric to value: the mean of the repeats, as in the sources. Unknown metrics are absent."""
 
 World = Mapping[tuple[str, str, float], Figures]
 """All figures by scenario, algorithm and level."""
 
 
 class LackingError(Exception):
-    """Something that a finding is judged by was not measured; the text says what."""
+    """A measurement that a finding needs is missing; the text names it."""
 
 
 class Terms(NamedTuple):
-    """What a source's names and figures are; unit: what its levels are counted in.
+    """The meaning of a source's names and figures; unit: of its levels.
 
-    algorithms: what stands here for each of its names; `the faster of A and B` is that by requests which
-    succeeded: figures tell, not names. published: its figures by its name, level and metric.
+    algorithms: our algorithm for each of its names. `the faster of A and B` is decided by successful
+    requests, because only figures tell. published: its figures by its name, level and metric.
     """
 
     scenario: str
@@ -68,9 +68,9 @@ class Terms(NamedTuple):
 
 
 class Spot(NamedTuple):
-    """Where a figure stands: an algorithm at a level (low = high) or at all measured ones from low to high.
+    """The place of a figure: an algorithm at a level (low = high) or at all measured ones from low to high.
 
-    Of `nginx (there: vproxy)` the published figures are vproxy's, in whose place nginx stands.
+    For `nginx (there: vproxy)` the published figures are vproxy's, which nginx replaces.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Spot(NamedTuple):
     high: float
 
     def algorithm(self, terms: Terms) -> str:
-        """Return what stands here for the name. Raises KeyError."""
+        """Return our algorithm for the name. Raises KeyError."""
         return terms.algorithms[self.name.partition(" (there: ")[0]]
 
     def ours(self, terms: Terms) -> list[str]:
@@ -86,15 +86,15 @@ class Spot(NamedTuple):
         return self.algorithm(terms).rpartition(" of ")[2].split(" and ")
 
     def theirs(self, terms: Terms) -> Figures:
-        """Return what was published."""
+        """Return the published figures."""
         there = self.name.partition(" (there: ")[2].removesuffix(")")
         return terms.published.get(there or self.name, {}).get(self.low, {})
 
 
 def measured(metric: str, spots: Sequence[Spot], terms: Terms, world: World) -> dict[float, list[float]]:
-    """Return the metric of every spot by level, ascending; of spots at single levels, by the first's.
+    """Return the metric of every spot by level, ascending; spots at single levels go by the first's.
 
-    Raises LackingError, which names everything that is not there.
+    Raises LackingError, which names everything that is missing.
     """
     levels = _shared_levels(spots, terms, world)
     at = [[spot.low] if spot.low == spot.high else levels for spot in spots]
@@ -121,14 +121,14 @@ def measured(metric: str, spots: Sequence[Spot], terms: Terms, world: World) -> 
 
 
 def gather(summaries: Iterable[Summary], dataplane: Sequence[Mapping[str, str]] | None) -> World:
-    """Bring both into one form; `dataplane` is dataplane.csv by `csv.DictReader`."""
+    """Combine both; `dataplane` is dataplane.csv by `csv.DictReader`."""
     compared = {(one.scenario, one.algorithm, one.level): _means(one) for one in summaries}
     by_servers = grouped(dataplane or (), lambda row: (row["algorithm"], float(row["level"])))
     return compared | {(DATAPLANE, *key): _medians(rounds) for key, rounds in by_servers.items()}
 
 
 def with_derived(figures: Figures) -> Figures:
-    """Add what follows from the figures, where it is not there itself and can be known."""
+    """Add figures that follow from the others, unless they are there or cannot be known."""
     derived = {
         name: factor * figures[over] / figures[under]
         for name, (over, under, factor) in DERIVED.items()
@@ -138,7 +138,7 @@ def with_derived(figures: Figures) -> Figures:
 
 
 def _shared_levels(spots: Sequence[Spot], terms: Terms, world: World) -> list[float]:
-    """The levels from low to high at which all of them were measured; none for spots at single levels."""
+    """Return the levels from low to high at which all were measured; none for spots at single levels."""
     _, low, high = spots[0]
     names = [name for spot in spots for name in spot.ours(terms)]
     levels = {level for scenario, _, level in world if scenario == terms.scenario and low <= level <= high}
@@ -157,7 +157,7 @@ def _chosen(figures: Sequence[Figures], spot: Spot, terms: Terms) -> Figures:
 
 
 def _means(summary: Summary) -> Figures:
-    """A summary's means, and what follows from them."""
+    """Return a summary's means, and the derived figures."""
     means = {name: spread.mean for name, spread in summary.metrics.items()}
     answered = [trial.shares for trial in summary.trials if trial.shares]
     if answered:
@@ -168,7 +168,7 @@ def _means(summary: Summary) -> Figures:
 
 
 def _medians(rounds: Sequence[Mapping[str, str]]) -> Figures:
-    """Medians of the rounds, as docs/research/benchmarks-dataplane.md gives them."""
+    """Return medians of the rounds, as in docs/research/benchmarks-dataplane.md."""
     return {
         name: statistics.median(values)
         for name in METRICS

@@ -1,14 +1,14 @@
-"""The five sources: what each says, a sentence a finding, and its verdict (template sources.md).
+"""The five sources: their findings, a sentence each, and the verdicts (template sources.md).
 
-A source's file, one of those in files/, has its names for what stands for them here, its figures by name and
-level in the order of `columns` (nan: not published), and a table a finding, all of whose keys may be absent:
+A source's file in files/ has our algorithm for each of its names, and its figures by name and level in the
+order of `columns` (nan: not published). It has a table for each finding, all of whose keys are optional:
 
-    [findings."What it says. (where it says so)"]
+    [findings."The statement. (its place in the source)"]
     checks = ["requests_per_s: RR / LC at 100"]         lines of `comparisons`
-    beside = ["requests_per_s: Steelyard / RR at 100"]  ours in the same place, on which no verdict hangs
-    note = "what a reader must know to compare"
-    cannot = "instead of checks: why it cannot be measured here at all"
-    why = "why it did not reproduce here, written after the measurements and shown only then"
+    beside = ["requests_per_s: Steelyard / RR at 100"]  ours for comparison, without influence on the verdict
+    note = "a fact that a reader needs to compare"
+    cannot = "instead of checks: the reason why it cannot be measured here"
+    why = "the reason why it did not reproduce here, written after the measurements and shown only then"
 
 Several findings share a text of the table `remarks` by its name: why = "{swings}".
 """
@@ -47,7 +47,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A publication. mirrored: how its experiment is done here."""
+    """A publication. mirrored: its experiment here."""
 
     title: str
     what: str
@@ -57,7 +57,7 @@ class Source:
 
 
 def parse(text: str) -> Source:
-    """Read a source. Raises KeyError, TypeError or ValueError where it is not as it must be."""
+    """Read a source. Raises KeyError, TypeError or ValueError if it is invalid."""
     document = tomllib.loads(text)
     published = {
         name: {float(level): _figures(document["columns"], row) for level, row in rows.items()}
@@ -71,7 +71,7 @@ def parse(text: str) -> Source:
     for finding in findings:
         for line in (*finding.checks, *finding.beside):
             if any(one.theirs == UNKNOWN for one in compare(line, terms, {})) and line in finding.checks:
-                raise ValueError(f"`{line}`: nothing was published to judge it by")
+                raise ValueError(f"`{line}`: no published figure to judge it by")
     texts = {name: document[name] for name in ("title", "what", "mirrored")}
     return Source(**texts, terms=terms, findings=findings)
 
@@ -93,7 +93,7 @@ SOURCES = tuple(
 
 
 class Ruling(NamedTuple):
-    """A finding with its verdict, its comparisons, and those of ours beside them that were measured."""
+    """A finding with its verdict, its comparisons, and those measured comparisons of ours beside them."""
 
     finding: Finding
     verdict: Verdict
@@ -102,7 +102,7 @@ class Ruling(NamedTuple):
 
     @property
     def lines(self) -> list[tuple[str, str, str, str]]:
-        """Return a line a comparison: the figure, theirs, when it is reproduced, and ours."""
+        """Return a line for each comparison: the figure, theirs, the bound, and ours."""
         lines = [(one.figure, one.theirs, one.rule, MARKS[one.grade] + one.here) for one in self.judged]
         if self.finding.cannot:
             lines.append(("", "", "", f"not measured: {self.finding.cannot}"))
@@ -114,7 +114,7 @@ def section(
 ) -> str:
     """Judge every finding of the sources and write it down.
 
-    dataplane: the lines of dataplane.csv by `csv.DictReader`; None where there is none.
+    dataplane: the lines of dataplane.csv by `csv.DictReader`; None without that file.
     """
     world = gather(summaries, dataplane)
     ruled = [(source, rulings(source, world)) for source in sources]
@@ -135,7 +135,7 @@ def section(
 
 
 def rulings(source: Source, world: World) -> list[Ruling]:
-    """Judge each finding by those of its comparisons that were measured."""
+    """Judge each finding by its measured comparisons."""
     ruled = []
     for finding in source.findings:
         judged, beside = (
@@ -148,7 +148,7 @@ def rulings(source: Source, world: World) -> list[Ruling]:
 
 
 def verdict_of(grades: Sequence[Grade]) -> Verdict:
-    """All alike: that; otherwise `partly`; none at all: `not measured`."""
+    """Return the common grade, or `partly` if grades differ; `not measured` without any."""
     if not grades:
         return "not measured"
     return grades[0] if len(set(grades)) == 1 else "partly"

@@ -1,4 +1,4 @@
-"""The page as GitHub's Markdown: what its parts say (template report.md). Pure but for reading that."""
+"""The page as GitHub's Markdown, from its parts (template report.md). Pure but for reading that."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ Judged = tuple[View, Verdict]
 
 
 def headline(views: Sequence[View]) -> str:
-    """Say in one sentence where the target is met."""
+    """Summarize the target in one sentence."""
     standings = Counter(verdict.standing for view in views for verdict in view.verdicts)
     judged = standings["met"] + standings["missed"] + standings["failed"]
     if not judged:
@@ -42,10 +42,10 @@ def headline(views: Sequence[View]) -> str:
 
 
 def targets(views: Sequence[View]) -> Table:
-    """Lay out every verdict: ours, the best online peer, and the best that was told the weights."""
+    """Lay out every verdict: ours, the best online peer, and the best informed balancer."""
     judged = [(view, verdict) for view in views for verdict in view.verdicts]
     note = scenario_text.LAYOUT["target"]["meaning"].format(failures=FAILURES_AT_MOST * 100)
-    return without_empty_columns(table(judged, COLUMNS, title="The target", note=note))
+    return without_empty_columns(table(judged, COLUMNS, title="Target", note=note))
 
 
 def standing(verdict: Verdict) -> str:
@@ -75,12 +75,12 @@ COLUMNS = (
     Column[Judged]("level", lambda line: scenario_text.level(line[0].scenario.load, line[1].level), "left"),
     Column[Judged]("target", lambda line: standing(line[1]), "left"),
     Column[Judged]("best online peer", lambda line: _name(line[1].online), "left"),
-    Column[Judged]("best told", lambda line: _name(line[1].told), "left"),
+    Column[Judged]("best informed", lambda line: _name(line[1].informed), "left"),
     Column[Judged]("ours p99 ms", lambda line: scenario_text.median(line[1].p99_ms)),
     Column[Judged]("its p99 ms", lambda line: _p99(line[1].online)),
     Column[Judged]("ratio", lambda line: _ratio(line[1].online)),
-    Column[Judged]("told's p99 ms", lambda line: _p99(line[1].told)),
-    Column[Judged]("ratio to told", lambda line: _ratio(line[1].told)),
+    Column[Judged]("informed p99 ms", lambda line: _p99(line[1].informed)),
+    Column[Judged]("ratio to informed", lambda line: _ratio(line[1].informed)),
 )
 
 BUSY = 0.8
@@ -88,13 +88,13 @@ BUSY = 0.8
 
 
 def page_text(results: Results, views: Sequence[View], figures: Mapping[str, Sequence[str]]) -> str:
-    """Put the page together; `figures` are the plots that were drawn, in Markdown, by scenario."""
+    """Put the page together; `figures` are the drawn plots, in Markdown, by scenario."""
     definitions = text_columns(
         ("column", "here", "unit", "definition"),
-        [(f"`{column}`", *told) for column, told in DEFINITIONS.items()],
+        [(f"`{column}`", *definition) for column, definition in DEFINITIONS.items()],
         left=4,
-        title="What the figures are",
-        note="The first column is the name in results.csv.",
+        title="Columns",
+        note="The first column is the name of the column in results.csv.",
     )
     values = {
         "headline": headline(views), "interrupted": results.interrupted, "targets": titled(targets(views)),
@@ -105,14 +105,14 @@ def page_text(results: Results, views: Sequence[View], figures: Mapping[str, Seq
 
 
 def titled(shown: Table) -> str:
-    """Write a table under its title and its note; one that is folded opens when a reader wants it."""
+    """Write a table under its title and its note; a folded one opens on demand."""
     title = plain(shown.title)
     heading = f"<details><summary>{title}</summary>" if shown.folded else f"#### {title}"
     return document(heading, plain(shown.note), markdown(shown), "</details>" if shown.folded else None)
 
 
 def blocks(view: View) -> list[Table]:
-    """Return the tables of a scenario, in the order in which they are read."""
+    """Return the tables of a scenario, in reading order."""
     shown = main_level(view)
     return [
         *scenario_tables.overview(view),
@@ -163,7 +163,7 @@ def remarks(view: View) -> Iterator[str]:
         yield f"Unfinished: {measured} of {planned} trials are measured."
     if view.repeats == 1:
         yield (
-            "One repeat: there is no deviation, and differences of some ten percent may be noise."
+            "One repeat: there is no deviation, and differences of about ten percent may be noise."
             " Full scenarios repeat."
         )
     for level in view.levels:
@@ -175,7 +175,7 @@ def remarks(view: View) -> Iterator[str]:
         if busy:
             yield (
                 f"At {where} the generator used over {BUSY:g} of a core"
-                f" with {wording.sentence(busy)}: part of what was measured may be its own queue."
+                f" with {wording.sentence(busy)}: part of the measured latency may be its own queue."
             )
 
 

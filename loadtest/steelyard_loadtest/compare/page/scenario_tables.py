@@ -1,4 +1,4 @@
-"""A scenario's tables: p99 over the levels, and for each level all the rest. Pure."""
+"""A scenario's tables: p99 over the levels, and the rest for each level. Pure."""
 
 import statistics
 from collections import Counter
@@ -25,7 +25,7 @@ Metric = Sequence[Any]
 
 
 def overview(view: View) -> list[Table]:
-    """Lay out p99 by algorithm and level; none with one level, which has it in its own table."""
+    """Lay out p99 by algorithm and level; none for a single level, whose own table has it."""
     if len(view.levels) < 2:
         return []
     names = [name for name in view.scenario.algorithms if name in view.algorithms]
@@ -42,7 +42,7 @@ def overview(view: View) -> list[Table]:
 
 
 def by_level(view: View, level: float, *, folded: bool) -> list[Table]:
-    """Return the tables of one level: latency, balance, and failures where there were any."""
+    """Return the tables of one level: latency, balance, and failures if there were any."""
     best_first = sorted(view.at(level), key=_by_p99)
     where = scenario_text.level(view.scenario.load, level)
     shown = scenario_text.LAYOUT["by_level"]
@@ -68,13 +68,13 @@ def by_level(view: View, level: float, *, folded: bool) -> list[Table]:
         best_first,
         [NAME, KIND, *(Column[Summary](f"{name} s", partial(_phase_p99, name)) for name in phases)],
         title=f"p99 in ms in each phase at {where}",
-        note="Of the requests due between two events; medians over the repeats.",
+        note="For the requests due between two events; medians over the repeats.",
     )
     tables = [replace(without_empty_columns(each), folded=folded) for each in (latency, by_phase, balance)]
     failed = [summary for summary in view.at(level) if summary.failures_part > 0]
     if failed:
         columns = [NAME, FAILED, FAILURES, KINDS]
-        tables.append(_table(failed, columns, title=f"Failures at {where}", note="Of all repeats together."))
+        tables.append(_table(failed, columns, title=f"Failures at {where}", note="Sums over all repeats."))
     return [each for each in tables if len(each.head) > 2]
 
 
@@ -127,7 +127,7 @@ def _share_text(server: str, summary: Summary) -> str:
 
 
 def _by_p99(summary: Summary) -> tuple[bool, float]:
-    """The order of a level's lines: the best tail first, those that failed requests after the rest."""
+    """Return the order of a level's lines: the best tail first, those with failed requests after the rest."""
     p99_ms = summary.metrics.get("p99_ms")
     return (
         p99_ms is None or summary.failures_part > FAILURES_AT_MOST,

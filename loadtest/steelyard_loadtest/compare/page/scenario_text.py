@@ -23,7 +23,7 @@ def median(spread: Spread | None, digits: int | None = None) -> str:
 
 
 def with_sigma(spread: Spread | None, digits: int | None = None) -> str:
-    """Write the median and, with repeats, the deviation to as many decimals."""
+    """Write the median and, with repeats, the deviation with the same decimals."""
     return number(None) if spread is None else plus_minus(spread.median, spread.sigma, digits)
 
 
@@ -33,19 +33,19 @@ def title(algorithm: str) -> str:
 
 
 def kind(algorithm: str) -> str:
-    """Say what sort of an algorithm it is: the tables' second column."""
+    """Return the sort of an algorithm: the tables' second column."""
     known = BY_NAME[algorithm]
     if known.program == "direct":
         return "no balancer"
     if known.ours:
         return "ours"
-    if known.told:
-        return "told weights" if known.weights == "true" else "told wrong weights"
+    if known.informed:
+        return "given weights" if known.weights == "true" else "given wrong weights"
     return "adapts" if known.adapts else "static"
 
 
 def layout_of(load: Load) -> Mapping[str, Any]:
-    """Return what the page shows of scenarios with such a load."""
+    """Return the layout for scenarios with such a load."""
     name = "own_connections" if load.own_connections else load.generator
     layout: Mapping[str, Any] = LAYOUT["generators"][name]
     return layout
@@ -59,7 +59,7 @@ def level(load: Load, value: float) -> str:
 
 
 def level_unit(load: Load) -> str:
-    """Name what levels are counted in."""
+    """Return the unit of levels."""
     return "% of capacity" if load.of_capacity else layout_of(load)["unit"]
 
 
@@ -69,7 +69,7 @@ def level_number(load: Load, value: float) -> str:
 
 
 def load_text(load: Load) -> str:
-    """Say how a scenario is loaded."""
+    """Describe a scenario's load."""
     levels = ", ".join(level_number(load, value) for value in load.levels)
     times = f"{load.repeats} × {load.seconds:g} s" if load.repeats > 1 else f"{load.seconds:g} s"
     warm_up = f"after {load.warm_up_s:g} s of warm-up"
@@ -77,7 +77,7 @@ def load_text(load: Load) -> str:
 
 
 def servers_text(scenario: Scenario) -> str:
-    """Say what the servers are, those that are alike together."""
+    """Describe the servers, equal ones together."""
     if scenario.static:
         return "one nginx that answers at once"
     groups = groupby(scenario.servers, key=lambda server: ", ".join(_abilities(server)))
@@ -85,7 +85,7 @@ def servers_text(scenario: Scenario) -> str:
 
 
 def event_text(event: Event) -> str:
-    """Say what happens."""
+    """Describe an event."""
     when = f"{event.at_s:g} to {event.at_s + event.for_s:g} s"
     if event.do == "hold":
         return f"{when}: {event.workers} of {event.server}'s workers are held, without CPU"

@@ -1,4 +1,4 @@
-"""One scenario's part of the results, as plots and tables ask for it, and which of it a plot shows. Pure."""
+"""One scenario's part of the results, for plots and tables, and the choice of what a plot shows. Pure."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,14 +13,14 @@ from steelyard_loadtest.scenario.algorithms import DEFAULT
 from steelyard_loadtest.scenario.definition import Scenario
 
 MOST_LINES = 9
-"""More lines in one plot cannot be told apart."""
+"""More lines in one plot cannot be distinguished."""
 MOST_PANELS = 4
 """More panels beside each other are too small to read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """A scenario and what was found in it; summaries are in the scenario's order of algorithms."""
+    """A scenario and its results; summaries are in the scenario's order of algorithms."""
 
     scenario: Scenario
     measured: tuple[Measured, ...]

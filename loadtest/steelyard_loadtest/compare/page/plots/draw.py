@@ -1,4 +1,4 @@
-"""Which plots a scenario gets, and what is said of each (I/O: PNG files)."""
+"""The plots of a scenario, and their captions (I/O: PNG files)."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,14 +19,17 @@ from steelyard_loadtest.reporting.wording import sentence
 
 FOLDER = "plots"
 
-LOOK = "Ours are orange, the default is the strongest; grey and hollow are told the servers' weights."
+LOOK = (
+    "Steelyard is orange, its default the strongest;"
+    " algorithms that were given the weights are grey and hollow."
+)
 
 Draw = Callable[[Path, View], bool]
 """Draws a view into a file; False, and no file, when there is nothing to draw."""
 
 
 class Figure(NamedTuple):
-    """A plot: its path from the page's folder, and what it shows."""
+    """A plot: its path from the page's folder, its text and its caption."""
 
     path: str
     alt: str
@@ -39,13 +42,13 @@ class Figure(NamedTuple):
 
 
 def draw_scenario(out: Path, view: View) -> list[Figure]:
-    """Draw what there is to draw of a scenario."""
+    """Draw the plots of a scenario."""
     figures = _wanted(view)
     return [figure for drawn, figure in figures.items() if drawn(out / figure.path, view)]
 
 
 def _wanted(view: View) -> dict[Draw, Figure]:
-    """The plots that a scenario has where enough was measured, by what draws them."""
+    """Return the plots of a scenario with enough measurements, by the function that draws them."""
     name, load, level = view.scenario.name, view.scenario.load, main_level(view)
     shown, known = len(shown_algorithms(view)), len(view.algorithms)
     some = f" {shown} of {known} algorithms; the others are in the tables." if shown < known else ""
@@ -69,8 +72,9 @@ def _wanted(view: View) -> dict[Draw, Figure]:
         by_role[draw_over_time] = (
             "time",
             "share and CPU utilization of each server, and p99, over time",
-            f"The first repeat at {at}, a running mean of {SMOOTHED} seconds, of up to {COLUMNS} algorithms"
-            f" that were told nothing: the default, the best online peers, and the commonest.{fair}",
+            f"The first repeat at {at}, as a running mean of {SMOOTHED} seconds."
+            f" There are up to {COLUMNS} algorithms without information about the servers: the default,"
+            f" the best online peers, and the commonest.{fair}",
         )
     return {
         drawn: Figure(path=f"{FOLDER}/{name}-{role}.png", alt=f"{name}: {alt}", caption=caption)

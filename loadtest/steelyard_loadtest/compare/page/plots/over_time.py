@@ -21,15 +21,15 @@ from steelyard_loadtest.scenario.definition import Event
 
 COLUMNS = 5
 SMOOTHED = 3
-"""Seconds, the one before and the one after among them: single ones are mostly the noise of few requests."""
+"""Seconds of the running mean, centred: single ones are mostly the noise of few requests."""
 FEW = 3
 """Servers, each of which has a colour of its own."""
 HEADROOM = 1.6
-"""Of the height of the lines: events are named above them."""
+"""Part of the height of the lines: events are named above them."""
 MARGIN = 1.05
 SHADE = "#F6E3D3"
 ORDINARY = "#B8B8B8"
-FAIR = "dotted: the share its CPU is worth"
+FAIR = "dotted: the share by its part of the CPU"
 P99 = "p99"
 ROWS = {
     "share": "share of the requests",
@@ -37,22 +37,22 @@ ROWS = {
     "pool_utilization": "workers in use",
     P99: "p99 latency (ms)",
 }
-"""What is drawn, from the top down: each server's, as it was observed, and p99 of all requests of a second.
+"""Panels from the top down: each server's observations, and p99 of all requests of a second.
 
-Workers where servers have a pool of them; p99 where the generator tells it.
+Workers if servers have a pool of them; p99 if the generator reports it.
 """
 
 
 def draw_over_time(file: Path, view: View, *, headline: str = "") -> bool:
     """Draw the first repeat of a few algorithms; False, and no file, when no server was observed."""
     level = main_level(view)
-    # An algorithm that was told the weights has nothing to find out, which is what this shows.
-    names = [name for name in shown_algorithms(view) if not BY_NAME[name].told]
+    # This plot shows how algorithms find the weights, so it leaves out those that were given them.
+    names = [name for name in shown_algorithms(view) if not BY_NAME[name].informed]
     trials = [_first(view, name, level) for name in names] if level is not None else []
     shown = [trial for trial in trials if trial is not None][:COLUMNS]
     if not shown:
         return False
-    # A law that is there twice, with and without an indicator, is to be compared with itself.
+    # A law with and without an indicator is to be compared with itself.
     shown.sort(key=lambda trial: (*laws.NAMES, "").index(BY_NAME[trial.trial.algorithm].law))
     absent = set() if any(server.workers for server in view.scenario.servers) else {"pool_utilization"}
     absent |= set() if any(trial.outcome.p99_by_second_ms for trial in shown) else {P99}
@@ -67,7 +67,7 @@ def draw_over_time(file: Path, view: View, *, headline: str = "") -> bool:
 
 
 def _row(view: View, trials: Sequence[Measured], name: str, *, last: bool) -> list[Panel]:
-    """Return a panel a trial, all as high as the highest line: else they are as high as the first one's."""
+    """Return a panel a trial, all as high as the highest line."""
     panels = [_panel(view, trial, name, left=trial is trials[0], last=last) for trial in trials]
     if name == P99:
         return [replace(panel, y_scale="log", y_limits=(None, None), y_percent=False) for panel in panels]
@@ -79,7 +79,7 @@ def _row(view: View, trials: Sequence[Measured], name: str, *, last: bool) -> li
 
 
 def shows_fair(view: View) -> bool:
-    """Say whether the servers' CPU moves, and is known at each moment."""
+    """Return whether the servers' CPU moves, and is known at each moment."""
     scenario = view.scenario
     moves = any(server.drift for server in scenario.servers) or any(
         event.do == "burn" for event in scenario.events
@@ -88,7 +88,7 @@ def shows_fair(view: View) -> bool:
 
 
 def server_styles(view: View) -> dict[str, dict[str, Any]]:
-    """Give each server a colour; where some differ or have something done to them, only those of many."""
+    """Give each server a colour; if some differ or have events, only those among many."""
     servers = [server.name for server in view.scenario.servers]
     coloured = servers if len(servers) <= FEW else unlike(view.scenario) or servers
     styles: dict[str, dict[str, Any]] = {
@@ -108,7 +108,7 @@ def server_styles(view: View) -> dict[str, dict[str, Any]]:
 
 
 def running_mean(values: Sequence[float | None]) -> list[float]:
-    """Return the mean of what is known of each value and its neighbours; not a number where none is."""
+    """Return the mean of the known values among each one and its neighbours; NaN if there are none."""
     reach = SMOOTHED // 2
     around = [values[max(0, position - reach) : position + reach + 1] for position in range(len(values))]
     known = [[value for value in near if value is not None] for near in around]
@@ -161,9 +161,9 @@ def _fair(view: View, trial: Measured, server: str, style: dict[str, Any]) -> Se
 
 def _name_events(events: Sequence[Event], axes: Axes) -> None:
     for event in events:
-        said = {"burn": f"{event.server}'s CPU taken", "hold": f"{event.server}'s\nworkers held"}
+        texts = {"burn": f"{event.server}'s CPU taken", "hold": f"{event.server}'s\nworkers held"}
         axes.annotate(
-            said.get(event.do, f"{event.server} {event.do}s"), (event.at_s, 1),
+            texts.get(event.do, f"{event.server} {event.do}s"), (event.at_s, 1),
             xycoords=("data", "axes fraction"), xytext=(3, -4), textcoords="offset points",
             rotation=0 if event.lasts else 90, va="top", fontsize=7, color="#444444",
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""p99 as rows of dots, a row an algorithm, best first (PNG files)."""
+"""p99 as rows of dots, one for each algorithm, best first (PNG files)."""
 
 import math
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ ROW_IN = 0.24
 PANEL_IN = {1: 5.2, 2: 3.8, 3: 3.2, 4: 2.9}
 NAMES_IN = 2.9
 TICKS = 4
-"""Labels of five digits touch where there are more."""
+"""With more panels, labels of five digits touch."""
 
 FAILED = "#AA0000"
 
@@ -59,8 +59,8 @@ def _marks(summary: Summary | None, lowest: float) -> list[Mark]:
         return []
     p99_ms = summary.metrics.get("p99_ms")
     if p99_ms is None:
-        said = _failed(summary) or "fewer than 100 answers"
-        return [Mark(value=lowest, marker="", text=said, text_color=FAILED)]
+        remark = _failed(summary) or "fewer than 100 answers"
+        return [Mark(value=lowest, marker="", text=remark, text_color=FAILED)]
     look, failed, default = LOOKS[summary.algorithm], _failed(summary), summary.algorithm == DEFAULT
     return [
         Mark(
@@ -86,10 +86,10 @@ def _failed(summary: Summary) -> str:
 
 def _name(name: str) -> RowName:
     known = BY_NAME[name]
-    text = scenario_text.title(name) + (" (told)" if known.told else "")
+    text = scenario_text.title(name) + (" (given weights)" if known.informed else "")
     if known.ours:
         return RowName(text=text, color="#B04A00", bold=name == DEFAULT)
-    return RowName(text=text, color=FAINT if known.told else INK)
+    return RowName(text=text, color=FAINT if known.informed else INK)
 
 
 def _best_first(view: View, levels: Sequence[float]) -> list[str]:
