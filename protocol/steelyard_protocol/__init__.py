@@ -1,1 +1,1 @@
-"""What agent, controller and nginx say to each other, a Memcached client, and what programs do alike."""
+"""The messages between agent, controller and nginx, a Memcached client, and settings of all programs."""

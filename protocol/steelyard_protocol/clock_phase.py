@@ -5,16 +5,16 @@
     the controller ticks at      k T + 0.10 s
     nginx fetches at             k F + 0.25 s  F: its fetch_interval_s
 
-each later by up to `SPREAD_S`, by its name, so that ten thousand do not meet in
+each later by up to `SPREAD_S`, depending on its name, so that ten thousand do not act in
 one instant. Lua's half is openresty/steelyard/lib/steelyard/core/clock_phase.lua.
 
 The phase is only an aim. Durations are the monotonic clock's, and each is at
-least 1 - MAX_SHIFT of the period: a clock that is stepped or wrong moves the phase
+least 1 - MAX_SHIFT of the period: a stepped or wrong clock moves the phase
 slowly, and stops or bunches nothing.
 
     due' = due + n T - clip(e, -S T, S T)
 
-    n   periods from due to due': 1, or more where those between were missed
+    n   periods from due to due': 1, or more if some were missed
     S   MAX_SHIFT; START_SHIFT the first time
     e   by how much due + n T misses its instant, within +-T/2
 """
@@ -23,22 +23,22 @@ from hashlib import blake2b
 from math import ceil
 
 MAX_SHIFT = 0.05
-"""The most by which one period differs from the interval, as a share of it.
+"""The largest difference of one period from the interval, as a share of it.
 
-A phase that is off by half an interval is reached in ten periods.
+A phase error of half an interval is gone in ten periods.
 """
 
 START_SHIFT = 0.5
-"""The same at a start, where no period has begun: the first instant is met, wherever it is."""
+"""The largest difference at a start: before the first period, any instant can be met."""
 
 CONTROLLER_S = 0.10
 """When the controller ticks: samples and reports of the instant have come, over a slow network too."""
 
-# 10,000 agents: one each 5 us, which Memcached can take; and half of the time that the controller waits.
+# 10,000 agents: one each 5 us, which Memcached can take, and half of the time that the controller waits.
 SPREAD_S = 0.05
 
 SHORTEST = 0.5
-"""The shortest period, in intervals, of senders that measure: a window over less would be noise."""
+"""The shortest period of senders that measure, in intervals: a shorter window would be noise."""
 
 
 def spread_s(name: str, interval_s: float) -> float:
@@ -58,18 +58,18 @@ def aimed(
 ) -> float:
     """Return when to act in place of `due_s`, on the monotonic clock: nearer to the common instant.
 
-    `now_s` and `wall_s` are the monotonic and the wall clock of one moment; `instant_s` is the instant
-    within the period; `shift` is the share of the period by which it may differ from `due_s`.
+    `now_s` and `wall_s` are the monotonic and the wall clock of one moment. `instant_s` is the instant
+    within the period. `shift` is the largest difference from `due_s`, as a share of the period.
     """
     missed_s = (wall_s + due_s - now_s - instant_s + interval_s / 2) % interval_s - interval_s / 2
     return due_s - max(-shift * interval_s, min(shift * interval_s, missed_s))
 
 
 class Pace:
-    """When one sender acts: `due_s`, on the monotonic clock, which is its start at first.
+    """The instants of one sender: `due_s` is the next one on the monotonic clock, at first its start.
 
-    The next instant is one interval after the last one was due, whatever was done between: it does not
-    drift. One that is nearer than `shortest` intervals when `next` is called is left out.
+    An instant is one interval after the previous one was due, so the pace does not drift. `next` skips an
+    instant that is less than `shortest` intervals away.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Sockets that share one deadline. I/O only.
 
 A socket's timeout is for one call: a peer that sends a byte now and then is
-never late, and holds its reader for ever. Here all that is done between
-`Deadline.start` and its end (connect, send, every read) takes from one sum.
+never late, and holds its reader for ever. Here connect, send and every read
+share the time between `Deadline.start` and its end.
 """
 
 import socket
@@ -18,11 +18,11 @@ class Deadline:
         self._until_s = 0.0
 
     def start(self, seconds: float) -> None:
-        """Begin anew."""
+        """Start the time again."""
         self._until_s = self._clock() + seconds
 
     def left_s(self) -> float:
-        """Return the seconds that are left; raise TimeoutError when there are none."""
+        """Return the seconds left; raise TimeoutError if there are none."""
         left_s = self._until_s - self._clock()
         if left_s <= 0:
             raise TimeoutError("timed out")
@@ -30,9 +30,9 @@ class Deadline:
 
 
 class DeadlineSockets:
-    """The socket module, as pymemcache asks for it, with sockets that keep to a deadline.
+    """The socket module in the form that pymemcache expects, with sockets that share a deadline.
 
-    Connecting takes at most one of `connect_shares` equal parts of what is left, so that time remains
+    Connecting takes at most one of `connect_shares` equal parts of the time left, so that time remains
     for other addresses.
     """
 
@@ -68,6 +68,6 @@ class DeadlineSocket(socket.socket):
         super().sendall(data, flags)
 
     def recv(self, size: int, flags: int = 0) -> bytes:
-        """Return what has come."""
+        """Return the bytes received."""
         self.settimeout(self.deadline.left_s())
         return super().recv(size, flags)

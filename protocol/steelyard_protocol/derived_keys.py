@@ -1,11 +1,11 @@
-"""Keys derived from the shared one, each of which speaks for one sender alone.
+"""Keys derived from the shared key, each valid for one sender only.
 
 Pure. HKDF-SHA256 (RFC 5869) of the shared key; 32 bytes are one block of it, so it is two HMACs:
 
     prk = HMAC(salt "steelyard", shared key)
     key = hex(HMAC(prk, name . 0x01))
 
-The hex digits are the key, as a file holds them. `name` says whose it is:
+The hex digits are the key, as a file holds them. `name` is one of
 
     agent UPSTREAM/PEER    signs the samples of one server
     agents                 signs the samples of any server: for an agent that samples many
@@ -13,8 +13,8 @@ The hex digits are the key, as a file holds them. `name` says whose it is:
     tables                 signs weight tables: controllers and load balancers have it
     token UPSTREAM/PEER    is no key, but the end of that server's token for the API
 
-Who has one of them can compute no other, nor the shared key. A table is one value for many readers, so
-each of them could sign one: they are load balancers, never servers.
+The holder of a derived key can compute neither another one nor the shared key. A table is one value for many
+readers, so each reader could sign one. These readers are load balancers, never servers.
 """
 
 import hmac
@@ -32,7 +32,7 @@ _OF_LOAD_BALANCER = re.compile(rb"lb\.([0-9a-f]{64})\.([0-9a-f]{64})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadBalancerKeys:
-    """The keys of a load balancer: those that may have signed a table, and the one that signs its reports."""
+    """The keys of a load balancer: the possible signers of a table, and the signer of its reports."""
 
     tables: tuple[bytes, ...] = field(repr=False)
     reports: bytes = field(repr=False)
@@ -54,7 +54,7 @@ def agent(upstream: str, peer: str) -> str:
 
 
 def signers(name: str) -> tuple[str, ...]:
-    """Return the names of the keys that may sign what the owner of the key `name` says."""
+    """Return the names of the keys that may sign messages of the owner of the key `name`."""
     return (name, AGENTS) if name.startswith("agent ") else (name,)
 
 
@@ -64,14 +64,14 @@ def lb(name: str) -> str:
 
 
 def of_load_balancer(shared: bytes, name: str) -> str:
-    """Return what a load balancer is given for a key: that of tables and that of its reports."""
+    """Return the key of a load balancer: the key of tables and the key of its reports, joined."""
     return f"lb.{derive(shared, TABLES).decode()}.{derive(shared, lb(name)).decode()}"
 
 
 def load_balancer_keys(key: bytes) -> LoadBalancerKeys:
-    """Return the keys in what a load balancer was given: `of_load_balancer`'s, or the shared key itself.
+    """Return the keys in a load balancer's key: those of `of_load_balancer`, or the shared key itself.
 
-    Raises ValueError for one that begins as the former and is cut off.
+    Raises ValueError for a truncated one of the first kind.
     """
     own = _OF_LOAD_BALANCER.fullmatch(key)
     if own is not None:
@@ -82,5 +82,5 @@ def load_balancer_keys(key: bytes) -> LoadBalancerKeys:
 
 
 def token(shared: bytes, upstream: str, peer: str) -> str:
-    """Return a server's token for the API, which names the server."""
+    """Return a server's token for the API; the server's name is part of it."""
     return f"{upstream}/{peer}/{derive(shared, f'token {upstream}/{peer}').decode()}"

@@ -1,8 +1,8 @@
 """Look up a host's addresses within a given time. I/O only.
 
-The system's resolver takes half a minute when its servers are away, and cannot
-be told to hurry. So it is asked in a thread, one look-up of a host at a time; an
-answer that comes late is used by the next call.
+The system's resolver takes half a minute when its servers are unreachable, and
+has no timeout. So a thread asks it, one look-up of a host at a time; the next
+call uses a late answer.
 """
 
 import socket
@@ -42,13 +42,13 @@ class DnsLookup:
         if isinstance(self._answer, Exception):
             raise self._answer
         if not self._answer:
-            raise OSError("the resolver knows no address")
+            raise OSError("the host name has no address")
         return self._answer
 
     def _ask(self) -> None:
         try:
             self._answer = self._resolve(*self._address)
-        except (OSError, UnicodeError) as error:  # the latter: a name that cannot be one
+        except (OSError, UnicodeError) as error:  # the latter: an impossible host name
             self._answer = error
 
 

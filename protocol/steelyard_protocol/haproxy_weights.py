@@ -1,14 +1,14 @@
-"""A table's weights as HAProxy takes them: whole numbers of 1 to 256.
+"""A table's weights in HAProxy's range: whole numbers from 1 to 256.
 
 Pure.
 
-    t_j = 100 k w_j / sum w          what the weight is to be; 100 is an equal share
-    t_j = t_j 256 / max t            where the largest would exceed 256: ratios hold
+    t_j = 100 k w_j / sum w          the exact weight; 100 is an equal share
+    t_j = t_j 256 / max t            if the largest would exceed 256: ratios hold
     max(1, round t_j)
 
 w is the weight table's column and k the number of its rows, whatever their
 states, so that draining one server moves no other's weight. The result is
-never 0: HAProxy would take that for a drain, and only a person drains.
+never 0: HAProxy would take 0 for a drain, and only a person drains.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from math import floor
 
 from steelyard_protocol.weight_table import WeightTable
 
-# The largest weight that HAProxy has.
+# HAProxy's largest weight.
 MOST = 256
 
 

@@ -1,13 +1,13 @@
 """One Memcached server, with one deadline for each call. I/O only.
 
-A call looks up the name, connects, asks and reads within `timeout_s` in all,
-however the server or the resolver behaves: one that sends a byte a second,
+A call resolves the name, connects, asks and reads within `timeout_s` in all,
+however the server or the resolver behaves. A server that sends a byte a second,
 accepts and never answers, or answers with something else is `Unavailable`. A
-call for many keys is one for each part of them, and ends with the first that
-fails. The protocol itself is pymemcache's.
+call for many keys consists of parts, each with its own deadline, and ends with
+the first failed part. pymemcache speaks the protocol itself.
 
-The connection is kept. Where the server has closed it meanwhile (a restart),
-the call connects again and loses nothing. Every address of a name is tried.
+The connection is kept. If the server has closed it (a restart), the call
+connects again and loses nothing. Every address of a name is tried.
 """
 
 import re
@@ -33,12 +33,12 @@ from steelyard_protocol.setting_values import Address
 
 Answer = TypeVar("Answer")
 
-# Memcached answers within a millisecond; whoever takes this long is as good as away.
+# Memcached answers within a millisecond; a server that takes this long is as good as unreachable.
 TIMEOUT_S = 0.25
 
-# To read ten thousand values takes 0.1 s, on a busy machine several times as much. In questions of this many
-# keys, each with a deadline of its own, a server that answers is not taken for one that does not.
-# What is written is sent whole before an answer is read: for so many answers the connection has room.
+# Reading ten thousand values takes 0.1 s, and several times that on a busy machine. Each question has at most
+# this many keys and its own deadline, so that a slow server does not count as unreachable. A write is sent
+# whole before its answers are read: the connection has room for the answers to this many keys.
 KEYS_AT_ONCE = 500
 
 # And of this many bytes, unless one value has more: 20 ms at 100 Mbit/s.
@@ -47,8 +47,8 @@ BYTES_AT_ONCE = 2**18
 CONNECTION_LOST = (ConnectionError, MemcacheUnexpectedCloseError)
 UNREACHABLE = (OSError, MemcacheUnexpectedCloseError)
 
-# ValueError (of which UnicodeError, for an impossible host name, is one) and LookupError are what
-# pymemcache raises where an answer is not Memcached's.
+# pymemcache raises ValueError and LookupError for an answer that is not Memcached's. UnicodeError, for an
+# impossible host name, is a ValueError.
 FAILURES = (MemcacheError, OSError, ValueError, LookupError)
 
 KEY = re.compile(r"[!-~]{1,250}")
@@ -58,21 +58,21 @@ STORED = {b"STORED": True, b"NOT_STORED": False, b"EXISTS": False, b"NOT_FOUND":
 
 
 class Unavailable(Exception):
-    """The server did not do what it was asked to; the message says why."""
+    """The server did not answer as asked; the message names the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A value, and the server's mark of it (Memcached's "cas unique"), which every write changes."""
+    """A value and the server's mark of it (Memcached's "cas unique"), which changes at every write."""
 
     value: bytes
     mark: bytes
 
 
 class MemcachedClient:
-    """One server; may be used by several threads, one after the other.
+    """One server; several threads may use it, one after the other.
 
-    Every method but `close` raises `Unavailable` where the server has not done it within `timeout_s`.
+    Every method but `close` raises `Unavailable` if the server does not answer within `timeout_s`.
     """
 
     def __init__(
@@ -91,14 +91,14 @@ class MemcachedClient:
         self._failures = 0
 
     def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """Return the values of the keys that are there."""
+        """Return the values of the existing keys."""
         values: dict[str, bytes] = {}
         for some in _parts(keys):
             values |= self._call(methodcaller("get_many", some))
         return values
 
     def seen(self, keys: Sequence[str]) -> dict[str, Seen]:
-        """Return the values of the keys that are there, with their marks."""
+        """Return the values of the existing keys, with their marks."""
         values: dict[str, Seen] = {}
         for some in _parts(keys):
             answer = self._call(methodcaller("gets_many", some))
@@ -106,19 +106,19 @@ class MemcachedClient:
         return values
 
     def put(self, key: str, value: bytes, *, ttl_s: int) -> None:
-        """Store a value for `ttl_s` seconds, whatever was there."""
+        """Store a value for `ttl_s` seconds, in place of any other."""
         # Without noreply=False a full or broken Memcached would go unnoticed.
         if not self._call(lambda server: server.set(key, value, expire=ttl_s, noreply=False)):
             raise Unavailable("it did not store the value")
 
     def put_many(self, values: Mapping[str, bytes], *, ttl_s: int) -> None:
-        """Store values by key for `ttl_s` seconds, whatever was there."""
+        """Store values by key for `ttl_s` seconds, in place of any others."""
         for part in _bounded(values):
             if self._call(methodcaller("set_many", part, expire=ttl_s, noreply=False)):
                 raise Unavailable("it did not store every value")
 
     def append(self, key: str, value: bytes, *, ttl_s: int) -> None:
-        """Append to what is there; where nothing is, store the value for `ttl_s` seconds."""
+        """Append to a value; if there is none, store the text for `ttl_s` seconds."""
 
         def write(server: _Connection) -> object:
             # Somebody else may store it between the first two.
@@ -132,7 +132,7 @@ class MemcachedClient:
             raise Unavailable("it did not append the value")
 
     def touch(self, key: str, *, ttl_s: int) -> bool:
-        """Give a value `ttl_s` seconds from now on; tell whether it is there."""
+        """Extend a value's life to `ttl_s` seconds from now; return whether it exists."""
         return self._call(lambda server: bool(server.touch(key, ttl_s, noreply=False)))
 
     def replace_many(
@@ -143,10 +143,10 @@ class MemcachedClient:
         ttl_s: int,
         check: Callable[[], None] = lambda: None,
     ) -> dict[str, bool | str]:
-        """Store values by key in the place of what was there `before`, of nothing where that has none.
+        """Store values by key if the server still holds those of `before`, or none for a key without one.
 
-        Returns by key whether that was still there, or why the server does not take the value. `check` is
-        called right before each attempt to write; what it raises ends the call.
+        Returns by key whether it did, or why the server refuses the value. `check` is called right before
+        each attempt to write; its exceptions end the call.
         """
         answers: dict[str, bool | str] = {}
         for part in _bounded(values):
@@ -163,7 +163,7 @@ class MemcachedClient:
         return answers
 
     def close(self) -> None:
-        """Close the connection, once a call that is under way has ended."""
+        """Close the connection after a call under way has ended."""
         with self._lock:
             self._disconnect()
 
@@ -175,7 +175,7 @@ class MemcachedClient:
             self._deadline.start(self._timeout_s - (time.monotonic() - began_s))
             answer = self._answer(ask)
         except FAILURES as error:
-            # What else comes on that connection answers no question of ours.
+            # Further bytes on that connection would answer no question of ours.
             self._disconnect()
             self._failures += 1
             raise Unavailable(_reason(error)) from error
@@ -190,10 +190,10 @@ class MemcachedClient:
             try:
                 return ask(self._connection)
             except CONNECTION_LOST:
-                # The server closed a connection that lay idle, or was restarted: that is no failure yet.
+                # The server closed an idle connection, or was restarted: not a failure yet.
                 self._disconnect()
         addresses = self._lookup(self._deadline.left_s())
-        # After a failure the next address is the first: one that hangs must not hide the others.
+        # After a failure the next address is tried first: one that hangs must not hide the others.
         first = self._failures % len(addresses)
         *others, last = addresses[first:] + addresses[:first]
         for position, address in enumerate(others):
@@ -206,7 +206,7 @@ class MemcachedClient:
     def _connect(self, address: Address, *, shares: int) -> "_Connection":
         self._connection = _Connection(
             address,
-            # Each socket call has what is left of the deadline, whatever is said here.
+            # Each socket call gets the rest of the deadline, whatever this timeout is.
             connect_timeout=self._timeout_s,
             timeout=self._timeout_s,
             no_delay=True,
@@ -221,16 +221,16 @@ class MemcachedClient:
 
 
 class _Connection(Client):  # type: ignore[misc]
-    """pymemcache's connection, and several commands at a time, which it has for one kind of command alone."""
+    """pymemcache's connection, with several commands at a time, which it has for one kind of command only."""
 
     def check_key(self, key: str, key_prefix: bytes) -> bytes:
-        """Return a key as bytes, at a third of what pymemcache takes: of ten thousand in a tick."""
+        """Return a key as bytes, in a third of pymemcache's time, which counts for 10,000 keys a tick."""
         if KEY.fullmatch(key) is None:
             raise MemcacheIllegalInputError(f"this is no key of Memcached's: {key[:300]!r}")
         return key_prefix + key.encode()
 
     def lines(self, commands: Sequence[bytes]) -> list[bytes]:
-        """Send commands, and return the line that answers each."""
+        """Send commands, and return the answer line of each."""
         if self.sock is None:
             self._connect()
         self.sock.sendall(b"".join(commands))
@@ -281,6 +281,6 @@ def _bounded(values: Mapping[str, bytes]) -> Iterator[dict[str, bytes]]:
 
 
 def _reason(error: Exception) -> str:
-    # pymemcache quotes the server's words as they came, in bytes.
+    # pymemcache quotes the server's message as bytes.
     words = [part.decode(errors="replace") for part in error.args if isinstance(part, bytes)]
     return " ".join((" ".join(words) or str(error)).split()) or type(error).__name__

@@ -1,18 +1,18 @@
 """A pool of Memcached servers: read many keys from them, replace many on all of them. I/O only.
 
 Failure is a value: the cycle keeps the last good state and goes on. `skip` is
-the memory of one tick: a server that fails is put into it, and not asked again
-by whoever passes the same set, so that one that hangs costs a tick
-`memcached_client.TIMEOUT_S` once and not once an upstream.
+the memory of one tick: a server that fails joins the set and is not asked again
+with the same set. So one that hangs costs a tick `memcached_client.TIMEOUT_S`
+once, and not once an upstream.
 
-Agents put a sample on one server of the pool, in the order of `rendezvous`;
+Agents put a sample on one server of the pool, in the order of `rendezvous`.
 nginx puts its report on the first server that answers, and reads its table
-there. So a key is asked at its servers in that order until one has it, which
-finds it wherever its writer had to put it; and a table is written to all.
+there. So the servers are asked for a key in that order until one has it, which
+covers every place where its writer may have put it. A table is written to all.
 
-A table is only ever put in the place of what was read before (Memcached's
-"check and set"): a controller that is stopped between its last look at the
-lease and its write, and wakes when another one leads, replaces nothing.
+A table only ever replaces the one that was read before it (Memcached's "check
+and set"). A controller may stop between its last look at the lease and its
+write, and wake when another one leads: it then replaces nothing.
 """
 
 import asyncio
@@ -34,8 +34,8 @@ class Forbidden(Exception):
 class MemcachedPool:
     """Connections to each server of a pool; `servers` is host:port, with commas between several.
 
-    `faults` is by server what was wrong with it when it was last asked; None: nothing.
-    `took` is called, in a thread, with a server's name and the seconds of each question.
+    `faults` has by server the error of its last call, or None. `took` is called, in a thread, with the
+    server's name and the seconds of each call.
     """
 
     def __init__(
@@ -54,13 +54,13 @@ class MemcachedPool:
         self._orders: dict[str, list[str]] = {}
 
     async def get_many(self, keys: Sequence[str], skip: set[str] | None = None) -> dict[str, bytes]:
-        """Return the values of the keys that are there; raise `Unavailable` when no server answers."""
+        """Return the values of the existing keys; raise `Unavailable` if no server answers."""
         return (await self.read((), keys, skip))[1]
 
     async def read(
         self, watched: Sequence[str], keys: Sequence[str], skip: set[str] | None = None
     ) -> tuple[dict[str, dict[str, Seen]], dict[str, bytes]]:
-        """Return what `seen` returns of the watched keys and `get_many` of the others, in one go."""
+        """Return `seen` of the watched keys and `get_many` of the others, read together."""
         skip = set() if skip is None else skip
         orders = self._ordered(keys) if keys else {}
         held: dict[str, dict[str, Seen]] = {}
@@ -82,7 +82,7 @@ class MemcachedPool:
         return held, values
 
     async def seen(self, keys: Sequence[str], skip: set[str] | None = None) -> dict[str, dict[str, Seen]]:
-        """Return by server what it holds of the keys; raise `Unavailable` when no server answers."""
+        """Return by server its values of the keys; raise `Unavailable` if no server answers."""
         return (await self.read(keys, (), skip))[0]
 
     async def replace(
@@ -96,14 +96,14 @@ class MemcachedPool:
         then: Mapping[str, Mapping[str, bytes]] | None = None,
         then_ttl_s: int = 0,
     ) -> dict[str, dict[str, bool | str]]:
-        """Put values by key in the place of what was `seen`, on every server that was, for `ttl_s` seconds.
+        """Replace the `seen` values by these on every server that was seen, for `ttl_s` seconds.
 
-        Where one was put, what `then` has under its key, values by key, is put as well for `then_ttl_s`
-        seconds, whatever was there.
+        If one was written, the values of `then` under its key are written as well, for `then_ttl_s` seconds,
+        in place of any others.
 
-        Returns by server and key whether it was put: False where something else is there by now, which stays,
-        a text where the server does not take it. Raises `Unavailable` when none answers. `allowed` is asked
-        right before each part of them is written to a server; raises `Forbidden` when it says no.
+        Returns by server and key whether it was written: False if another writer has replaced the seen value,
+        a text if the server refuses it. Raises `Unavailable` if no server answers. `allowed` is asked right
+        before each part is written to a server; raises `Forbidden` if it says no.
         """
         skip = set() if skip is None else skip
         more = {} if then is None else then
@@ -135,9 +135,9 @@ class MemcachedPool:
         allowed: Callable[[], bool] = lambda: True,
         skip: set[str] | None = None,
     ) -> None:
-        """Have every server hold these values for `ttl_s` seconds; what is there is not sent again.
+        """Make every server hold these values for `ttl_s` seconds, without sending again those it has.
 
-        `afresh`: also what is there. Raises `Unavailable` when no server answers, `Forbidden` when `allowed`,
+        `afresh`: send all of them. Raises `Unavailable` if no server answers, and `Forbidden` if `allowed`,
         which is asked right before each server, says no.
         """
         skip = set() if skip is None else skip
@@ -156,7 +156,7 @@ class MemcachedPool:
     async def expire(
         self, keys: Mapping[str, Iterable[str]], *, ttl_s: int, skip: set[str] | None = None
     ) -> None:
-        """Give the keys of each server `ttl_s` seconds from now on, where they are there."""
+        """Extend the life of each server's existing keys to `ttl_s` seconds from now."""
 
         def expire(name: str, some: Iterable[str]) -> bool:
             for key in some:
@@ -172,8 +172,8 @@ class MemcachedPool:
 
     def _ordered(self, keys: Sequence[str]) -> dict[str, list[str]]:
         """Return the servers of each key, in the order in which they are asked."""
-        # Kept for the keys that were asked for last, because the next tick asks for the same: 10,000 orders
-        # of two servers take 50 ms. What nobody asks for any more is not kept.
+        # Kept for the last keys, because the next tick asks for the same: 10,000 orders of two servers take
+        # 50 ms. Keys that are no longer asked for are dropped.
         names, known = list(self._clients), self._orders
         self._orders = {key: known.get(key) or rendezvous.order(names, key) for key in keys}
         return self._orders
@@ -181,10 +181,10 @@ class MemcachedPool:
     async def _each(
         self, asked: Mapping[str, Asked], ask: Callable[[str, Asked], Answer], skip: set[str]
     ) -> dict[str, Answer]:
-        """Return the answers of the servers that gave one; those that gave none are in `skip` then."""
+        """Return the answers by server; a server without an answer joins `skip`."""
         names = [name for name in asked if name not in skip]
         answering = [asyncio.to_thread(self._answer, name, asked[name], ask) for name in names]
-        # A task for the one server that most pools have takes as long as its answer.
+        # A task for the only server that most pools have takes as long as its answer.
         answers = [await answering[0]] if len(names) == 1 else await asyncio.gather(*answering)
         answered = {}
         for name, answer in zip(names, answers, strict=True):

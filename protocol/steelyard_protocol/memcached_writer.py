@@ -1,12 +1,11 @@
-"""Write each value to one of several Memcached servers: to the next while the first is away. I/O only.
+"""Write each value to one of several Memcached servers: to the next while the first is unreachable. I/O only.
 
-Which comes first is each key's own (`rendezvous`), so that a thousand agents
-are spread over the pool. A reader who asks a key's servers in the same order
-finds it at the first that has it: what an earlier one still holds from before
-it was lost is gone after the TTL.
+The order of the servers depends on the key (`rendezvous`), so that a thousand agents
+spread over the pool. A reader asks a key's servers in the same order and takes
+the first answer. A value on a server that was lost meanwhile expires with its TTL.
 
 Failure is a value: a sample that no server took is dropped, because the next
-one is worth more than the one that was lost.
+one is worth more than the lost one.
 """
 
 import logging
@@ -21,14 +20,14 @@ from steelyard_protocol.memcached_client import MemcachedClient, Unavailable
 
 log = logging.getLogger(__name__)
 
-# A sample outlives two lost ones, so that one slow tick does not make a server look gone.
+# A sample outlives two lost ones, so that one slow tick does not make a server look absent.
 INTERVALS_TO_LIVE = 3
 
 # Memcached counts whole seconds, and a TTL of 1 may be over within milliseconds.
 SHORTEST_TTL_S = 2
 
-# The first failure costs one tick only (a restarted Memcached is back by then); after that the
-# pause doubles up to this, short enough that a server is not missed long when Memcached returns.
+# The first failure costs one tick only (a restarted Memcached is back by then). After that the pause doubles
+# up to this, short enough to find a server soon after it returns.
 LONGEST_PAUSE_S = 8.0
 FIRST_PAUSE_S = 0.5
 
@@ -39,12 +38,12 @@ def ttl_s(interval_s: float) -> int:
 
 
 def put_s(interval_s: float, servers: int) -> float:
-    """Return how long a put may take in all, so that one to every server fits into half an interval."""
+    """Return the longest time of a put in all, so that one to every server fits into half an interval."""
     return min(memcached_client.TIMEOUT_S, interval_s / 2 / servers)
 
 
 class MemcachedServer:
-    """A server that is left alone for a while after it failed.
+    """A server that is not used for a while after it failed.
 
     `clock` is monotonic; `random` is within 0..1 and spreads reconnects.
     """
@@ -102,9 +101,9 @@ class MemcachedServer:
 
 
 class MemcachedWriter:
-    """Puts each value on one server, and logs when a server goes and when it is back.
+    """Puts each value on one server, and logs when a server becomes unreachable and when it is back.
 
-    `what` are the values, in the words of the log.
+    `what` names the values in the log.
     """
 
     def __init__(self, servers: Sequence[MemcachedServer], *, what: str = "samples") -> None:
@@ -117,7 +116,7 @@ class MemcachedWriter:
         return self._offer(values, lambda server, some: server.put_many(some))
 
     def append(self, key: str, value: bytes, *, ttl_s: int) -> bool:
-        """Append to a value, or store it for `ttl_s` seconds; tell whether a server took it. Never raises."""
+        """Append to a value or store it for `ttl_s` s; return whether a server took it. Never raises."""
         return bool(self._offer({key: value}, lambda server, _: server.append(key, value, ttl_s=ttl_s)))
 
     def _offer(
@@ -134,7 +133,7 @@ class MemcachedWriter:
             for key in values.keys() - taken:
                 asked[orders[key][choice]][key] = values[key]
             for name, some in asked.items():
-                # One that failed has cost its time already.
+                # A failed one has used its time already.
                 fault = faults.get(name) or offer(self._servers[name], some)
                 if fault is None:
                     taken |= some.keys()
@@ -146,7 +145,7 @@ class MemcachedWriter:
 
     @property
     def reachable(self) -> dict[str, bool]:
-        """Tell by server whether it took the last value that it was offered."""
+        """Return by server whether it took the last value."""
         return {name: name not in self._faults for name in self._servers}
 
     def close(self) -> None:

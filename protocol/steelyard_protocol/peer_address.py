@@ -1,8 +1,8 @@
-"""A peer's address: as it is declared (IP:port or name:port), and as a picker needs it (IP:port). Pure.
+"""A peer's address: declared as IP:port or name:port, and IP:port for a picker. Pure.
 
 A name is one of RFC 1123: labels of 1 to 63 letters, digits and dashes, 253
-characters in all. The last label is no number, as in 10.0.0 or 0x7f000001,
-which a resolver would read as another IP address.
+characters in all. The last label is no number, as in 10.0.0 or 0x7f000001:
+a resolver would read that as another IP address.
 """
 
 import ipaddress
@@ -25,7 +25,7 @@ class Endpoint:
 
 
 def is_name(address: str) -> bool:
-    """Tell whether an address that `parse` takes is name:port. It takes a twentieth of the time."""
+    """Return whether an address accepted by `parse` is name:port, in a twentieth of the time."""
     return address[0] != "[" and not address.rpartition(":")[0].rpartition(".")[2].isdigit()
 
 
@@ -55,9 +55,9 @@ def parse(address: str) -> Endpoint:
 
 
 parsed = lru_cache(maxsize=2**16)(parse)
-"""`parse` for upstreams with names, which ask at every tick: remembered, 10,000 cost 1 ms and not 50.
+"""`parse` with a memory, for upstreams with names, which parse at every tick: 10,000 cost 1 ms, not 50.
 
-The others have no need of it: what comes and goes under ever new addresses would fill it, 22 MB.
+Other callers must not use it: ever new addresses would fill it, 22 MB.
 """
 
 
@@ -89,7 +89,7 @@ def _parts(address: str) -> tuple[str, int]:
 
 
 def _ip(host: str) -> str | None:
-    # A zone (fe80::1%eth0) means something on one machine only; nginx takes none.
+    # A zone (fe80::1%eth0) has a meaning on one machine only; nginx accepts none.
     if "%" in host:
         return None
     try:

@@ -26,15 +26,15 @@ DEFAULT, FILE, VARIABLE, FLAG = range(4)
 
 
 class SettingsError(Exception):
-    """Settings are wrong; the message has a line for each mistake, which names the setting and the remedy."""
+    """Settings are wrong; the message has a line for each mistake, with the setting and the remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """A setting and its line in --help.
 
-    `metavar` is the form of its value; None makes it a switch. `default` is the text that holds when no
-    source gives another. If there is no such text, `unset` describes what happens instead.
+    `metavar` is the form of its value; None makes it a switch. `default` is the text without another
+    source. If there is no such text, `unset` describes the behaviour instead.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flags:
-    """The flags of `program`, and the secrets that have none.
+    """The flags of `program`, and its secrets, which have no flag.
 
     `operand` is a word before the flags: its name, the word and its help.
     """
@@ -140,7 +140,7 @@ class Flags:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A setting's text, a person's name for its source, and how strong that source is."""
+    """A setting's text, a person's name for its source, and the strength of that source."""
 
     text: str
     source: str
@@ -148,7 +148,7 @@ class Text:
 
 
 class Given(dict[str, Text]):
-    """The settings that a source gives, by name.
+    """The given settings, by name.
 
     Wrong values are collected, so that one run names them all: `raise_mistakes` follows the last value.
     """
@@ -159,7 +159,7 @@ class Given(dict[str, Text]):
         self._mistakes = list(mistakes)
 
     def value(self, name: str, parse: Callable[[str], T]) -> T:
-        """Return the parsed value of a setting that has a default."""
+        """Return the parsed value of a setting with a default."""
         default = self._settings[name].default
         if default is None:
             raise ValueError(f"{name} has no default")
@@ -183,7 +183,7 @@ class Given(dict[str, Text]):
         return self.optional(name, setting_values.switch) or False
 
     def add_mistake(self, mistake: str) -> None:
-        """Add a mistake that parsing the texts cannot find."""
+        """Add a mistake from outside the texts."""
         self._mistakes.append(mistake)
 
     def raise_mistakes(self) -> None:
@@ -211,7 +211,7 @@ class ParsedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsFile:
-    """A file of settings: texts by the name of their flag, and the tables that have no flag."""
+    """A file of settings: texts by the name of their flag, and the tables, which have no flag."""
 
     path: Path
     line_of: Callable[[Sequence[str | int]], int | None]
@@ -235,9 +235,9 @@ def read_file(
     parse: Callable[[str], ParsedFile],
     tables: Collection[str],
 ) -> SettingsFile | None:
-    """Return the file that --config names, or None; raise `SettingsError` if it cannot be read.
+    """Return the file named by --config, or None; raise `SettingsError` if it cannot be read.
 
-    `parse` reads the file's format, and raises ValueError. `tables` are keys that no flag has.
+    `parse` reads the file's format, and raises ValueError. `tables` are keys without a flag.
     """
     named = line["config"] or environment.get(flags.variable("config"))
     if not named:
@@ -276,7 +276,7 @@ def collect(
     environment: Mapping[str, str],
     file: SettingsFile | None = None,
 ) -> Given:
-    """Return the settings that the command line gives, else the environment, else the file."""
+    """Return the settings of the command line, else of the environment, else of the file."""
     texts = {} if file is None else dict(file.texts)
     for setting in flags.settings:
         variable, text = flags.variable(setting.name), line[setting.name]

@@ -66,7 +66,7 @@ def decode(value: bytes) -> SampleRecord | Refused:
         message = _READER.read(value)
     except InvalidMessage as bad:
         return bad.refused
-    # msgspec takes twice as long for the whole record where it looks at the two names.
+    # msgspec takes twice as long for the whole record if it checks the two names.
     if not (NAME.fullmatch(message.upstream) and NAME.fullmatch(message.peer)):
         return Refused("name", f"an upstream's and a server's name are {NAME.pattern}")
     used, limit = message.utilization, message.capacity

@@ -20,12 +20,12 @@ CAPACITIES = ("cpu_cores", "net_bytes_per_s", "io_ops_per_s", "mem_bytes")
 MAX_CPU_UTILIZATION = 64.0
 
 INDICATOR_NAME = re.compile(rf"(?!(?:{'|'.join(INDICATORS)})\Z)[a-z][a-z0-9_]{{0,31}}")
-"""What a further indicator may be called: not as one of the four; `fullmatch` it."""
+"""The name of a further indicator, with `fullmatch`: not one of the four."""
 
-# Twelve tell more than a person reads; a sample and a law's step stay within their bounds.
+# Twelve are more than a person reads; a sample and a law's step stay within their bounds.
 MAX_FURTHER = 12
 
-# A queue may be longer than its limit; 16 times is a limit that means nothing.
+# A queue may be longer than its limit; at 16 times its limit the limit has no meaning.
 MAX_FURTHER_UTILIZATION = 16.0
 
 # A record is about 400 bytes, with twelve further indicators 900; one far larger did not come from an agent.
@@ -33,7 +33,7 @@ MAX_BYTES = 16 * 1024
 
 
 class SampleRecord(NamedTuple):
-    """One sample on the wire: utilizations of an interval, and of what.
+    """One sample on the wire: utilizations of an interval, and the capacities.
 
     A tuple, because a controller makes ten thousand in a tick.
     `utilization` and `capacity` have one entry per indicator, in the order of
@@ -41,10 +41,10 @@ class SampleRecord(NamedTuple):
     0..1, except CPU, which may exceed 1. `further` has the server's other
     indicators in the order of its agent's configuration: at most `MAX_FURTHER`,
     each a name (`INDICATOR_NAME`) and a utilization of 0..`MAX_FURTHER_UTILIZATION`
-    or None. `up_s` is for how long the server has been up, of this start of its machine,
-    container or process; None: not known. (`boot`, `seq`) tells one sample from the next; `taken_at_ms`, the
-    sender's clock since 1970, is for people, and where values are signed tells
-    a replay of an earlier run; nobody's freshness is judged by it.
+    or None. `up_s` is the uptime of the server since the last start of its machine, container or
+    process; None: unknown. (`boot`, `seq`) distinguishes samples. `taken_at_ms`, the
+    sender's clock since 1970, is for people. If values are signed, it also shows a replay of an
+    earlier run. It never decides whether a sample is fresh.
     """
 
     upstream: str
@@ -62,7 +62,7 @@ class SampleRecord(NamedTuple):
 
 
 def encode(record: SampleRecord) -> bytes:
-    """Return the record as the JSON value that goes into Memcached."""
+    """Return the record as JSON for Memcached."""
     document: dict[str, object] = {
         "v": wire.VERSION,
         "upstream": record.upstream,

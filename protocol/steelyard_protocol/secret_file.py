@@ -1,7 +1,7 @@
-"""Secrets that come from a file: a key, a token, a password; and who else can read that file. I/O only.
+"""Secrets in files: a key, a token, a password; and warnings about readable ones. I/O only.
 
-A secret comes from a file or from the environment, never from a flag, which shows in process lists. The
-settings of each program see to it that it is not both.
+A secret comes from a file or from the environment, never from a flag, because process lists show flags. The
+settings of each program refuse both at once.
 """
 
 import stat
@@ -14,21 +14,21 @@ from steelyard_protocol import signature
 
 T = TypeVar("T")
 
-# A secret has tens of bytes. A device or a log that was named by mistake is not read to its end.
+# A secret has tens of bytes. A device or a log named by mistake is not read to its end.
 MOST_BYTES = 4096
 
 
 class SecretFileError(Exception):
-    """The file gives no secret; the message says why, and never what is in it."""
+    """The file holds no secret; the message gives the reason, and never the content."""
 
 
 def read(path: Path, what: str, parse: Callable[[bytes], T], *, most_bytes: int = MOST_BYTES) -> T:
-    """Return what `parse` (which may raise ValueError) makes of a file; raise `SecretFileError`."""
+    """Return `parse` (which may raise ValueError) of a file's content; raise `SecretFileError`."""
     try:
         with path.open("rb") as file:
             secret = file.read(most_bytes + 1)
         if len(secret) > most_bytes:
-            raise ValueError(f"it has more than {most_bytes} bytes, which is no {what}")
+            raise ValueError(f"it has more than {most_bytes} bytes, too many for a {what}")
         return parse(secret)
     except OSError as error:
         raise SecretFileError(f"the {what} file {path} cannot be read: {error.strerror}") from None
@@ -42,12 +42,13 @@ def read_key(path: Path) -> bytes:
 
 
 def key(path: Path | None, of_environment: bytes | None) -> bytes | None:
-    """Return the key in the file, or the environment's where no file is named; raise `SecretFileError`."""
+    """Return the key in the file, or the environment's if no file is named; raise `SecretFileError`."""
     return of_environment if path is None else read_key(path)
 
 
 def warnings(files: Iterable[tuple[Path | None, str]]) -> Iterator[str]:
-    """Yield what is wrong with who may read each file that is named; with it stands what it holds."""
+    """Yield a warning for each of these files, given with the name of its content, that every user can
+    read."""
     for path, what in files:
         with suppress(OSError):
             if path is not None and path.stat().st_mode & stat.S_IROTH:

@@ -1,4 +1,4 @@
-"""Parse the text of settings that agent and controller share: names, ports, numbers, addresses. Pure.
+"""Parsers of settings that several programs have: names, ports, numbers, addresses. Pure.
 
 The text may come from a flag, the environment or a file. Each function returns the value, or raises
 ValueError with the remedy.
@@ -37,7 +37,7 @@ def number(what: str, low: float, high: float) -> Callable[[str], float]:
         try:
             value = float(text)
         except ValueError:
-            value = nan  # which is within no bounds
+            value = nan  # within no bounds
         if not low <= value <= high:
             raise ValueError(f"give {what} within {low:g}..{high:g}")
         return value
@@ -75,7 +75,7 @@ def servers(text: str) -> tuple[Address, ...]:
 
 
 def address(text: str, default_host: str | None, default_port: int | None, remedy: str) -> Address:
-    """Return HOST and PORT, each given or its default where it has one; the ValueError is `remedy`."""
+    """Return HOST and PORT; a missing one has its default, if it has one; the ValueError is `remedy`."""
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         port = rest.removeprefix(":") if bracket and rest[:1] in {"", ":"} else "?"
@@ -93,5 +93,5 @@ def _is_port(text: str) -> bool:
 
 
 def is_number(text: str) -> bool:
-    """Tell whether a text has ASCII digits only."""
+    """Return whether a text has ASCII digits only."""
     return text.isascii() and text.isdigit()

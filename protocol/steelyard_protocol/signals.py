@@ -1,9 +1,9 @@
 """Signals, waited for one at a time, on every platform. I/O only.
 
-Python writes the number of each signal that it has a handler for into a socket (asyncio waits
-for signals in the same way), so the handlers do nothing: none interrupts a sample, and none is
-missed. sigtimedwait would do without the socket, but macOS and Windows do not have it, and Python 3.11's
-takes being continued (SIGCONT) for a signal that was waited for.
+Python writes the number of each handled signal into a socket (asyncio waits for
+signals in the same way), so the handlers do nothing: no signal interrupts a sample, and none is
+missed. sigtimedwait would do without the socket, but macOS and Windows do not have it, and in Python 3.11 it
+takes a continued process (SIGCONT) for a received signal.
 """
 
 import select
@@ -25,7 +25,7 @@ class SignalWaiter:
             signal.signal(number, _caught)
 
     def within(self, timeout_s: float) -> int | None:
-        """Return the next signal that came or comes within so many seconds; None when none did."""
+        """Return the next signal, if it arrives within the timeout (or already has); else None."""
         select.select([self._reader], [], [], timeout_s)
         try:
             return self._reader.recv(1)[0]

@@ -1,17 +1,17 @@
-"""Signatures: what keeps somebody who can write to Memcached from steering traffic.
+"""Signatures: with them, write access to Memcached is not enough to steer traffic.
 
 Pure. With a shared key set a value is
 
     <64 lower-case hex digits of HMAC-SHA256(key, text)>.<text>        RFC 2104
 
-and nothing else: one form only, so that a value either is signed or is not.
-Where there is no key a signed value is refused too, because a reader that
-strips what it cannot check would look safe and not be.
+and nothing else: one form only, so that a value is either signed or not.
+A reader without a key refuses a signed value too: stripping a signature that it
+cannot check would look safe and not be.
 
-A signature says who wrote a text, and neither where nor when. Where: every
+A signature names the writer of a text, but neither place nor time. Place: every
 message names its upstream and its sender, and readers compare them with the
-key it lay at. When: (term, generation), (boot, seq) and the sender's clock, by
-which readers refuse what was said before (docs/decisions/0014-replay.md).
+message's key. Time: readers refuse old messages by (term, generation), by
+(boot, seq) and by the sender's clock (docs/decisions/0014-replay.md).
 """
 
 import hmac
@@ -23,16 +23,16 @@ from steelyard_protocol.wire import Refused
 
 T = TypeVar("T")
 
-# 128 bits. A shorter key is a password, which can be guessed from one captured value at any speed.
+# 128 bits. A shorter key is a password: one captured value allows guesses at any speed.
 SHORTEST_KEY_BYTES = 16
 
 SIGNED = re.compile(rb"([0-9a-f]{64})\.")
 
 
 def key_of(secret: bytes) -> bytes:
-    """Return the key in a secret; raise ValueError when it is too short.
+    """Return the key in a secret; raise ValueError if it is too short.
 
-    A newline at the end is none of it: editors and `echo` put one into a file.
+    A newline at the end does not count: editors and `echo` put one into a file.
     """
     key = secret.removesuffix(b"\n").removesuffix(b"\r")
     if len(key) < SHORTEST_KEY_BYTES:
@@ -44,11 +44,11 @@ def key_of(secret: bytes) -> bytes:
 
 
 def key_of_variable(text: str) -> bytes:
-    """Return the key in an environment variable; raise ValueError when it is too short.
+    """Return the key in an environment variable; raise ValueError if it is too short.
 
     An empty one is not "none": a secret that failed to arrive would turn signing off in silence.
     """
-    # surrogateescape: the bytes that the environment holds, as who reads the key from a file sees them.
+    # surrogateescape: the bytes of the environment, equal to those of a file with the same key.
     return key_of(text.encode("utf-8", "surrogateescape"))
 
 
@@ -58,7 +58,7 @@ def digest(key: bytes, text: bytes) -> str:
 
 
 def sign(key: bytes, text: bytes) -> bytes:
-    """Return the value that goes into Memcached: signature, dot, text."""
+    """Return the Memcached value: signature, dot, text."""
     return digest(key, text).encode() + b"." + text
 
 
@@ -77,6 +77,6 @@ def open_value(key: bytes | None, value: bytes) -> bytes | Refused:
 
 
 def read(key: bytes | None, value: bytes, decode: Callable[[bytes], T | Refused]) -> T | Refused:
-    """Return what `decode` makes of the text of a value, if it is to be believed."""
+    """Return `decode` of the text of a value, if its signature is right."""
     text = open_value(key, value)
     return text if isinstance(text, Refused) else decode(text)

@@ -1,4 +1,4 @@
-"""A weight table that one Memcached item does not hold: a manifest, and the rows in chunks.
+"""Weight tables too large for one Memcached item: a manifest, and the rows in chunks.
 
 Pure. The consumers are nginx (openresty/steelyard/lib/steelyard/core/table_chunks.lua), HAProxy's reporter
 and a controller that begins to lead; all ends are tested on docs/contract/chunks.json.
@@ -6,10 +6,10 @@ and a controller that begins to lead; all ends are tested on docs/contract/chunk
     steelyard:1:weights:<upstream>       the manifest: the table's members, "chunks", "weights"; no "peers"
     steelyard:1:chunk:<upstream>:<name>  {"v":1,"upstream":..,"digest":..,"part":1,"peers":[..]}
 
-A row in a chunk has the weight 1, so chunks change with the table's digest only; the weights are the
-manifest's. A chunk is named for its content: whoever writes one of this name writes the same bytes, and the
-manifest, which is replaced in one step, changes the table as a whole. Who does not know chunks misses "peers"
-in the manifest, refuses it and keeps the table it has.
+A row in a chunk has the weight 1, so chunks change with the table's digest only; the manifest has the
+weights. A chunk's name is a digest of its content: two writers of one name write the same bytes. The manifest
+is replaced in one step, and changes the table as a whole. A reader unaware of chunks misses "peers" in the
+manifest, refuses it and keeps its table.
 """
 
 import hashlib
@@ -30,16 +30,16 @@ from steelyard_protocol.wire import InvalidMessage, Refused
 # Memcached's 1 MB covers the item's header and key too, and a signature; a kilobyte is ample for those.
 ITEM_BYTES = wire.MAX_BYTES - 1024
 
-# Well below an item: Memcached's pages hold whole items only, and what is left of one is lost.
+# Well below an item: Memcached's pages hold whole items only, and the rest of a page is lost.
 CHUNK_BYTES = 900_000
 
-# Ten hold MAX_TABLE_BYTES; nobody can have a reader ask for thousands.
+# Ten hold MAX_TABLE_BYTES; no manifest can make a reader ask for thousands.
 MAX_CHUNKS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What stands in the key of a table in chunks; `table` is the table without its rows."""
+    """The value of a chunked table's key; `table` is the table without its rows."""
 
     table: WeightTable
     weights: tuple[int, ...]
@@ -47,12 +47,12 @@ class Manifest:
 
 
 def name_of(value: bytes) -> str:
-    """Return the name of a chunk, for the value that Memcached holds, signature and all."""
+    """Return the name of a chunk for its Memcached value, signature included."""
     return hashlib.blake2b(value, digest_size=16).hexdigest()
 
 
 def split(table: WeightTable, chunk_bytes: int = CHUNK_BYTES) -> list[bytes]:
-    """Return the texts of the chunks of a table that has a digest."""
+    """Return the texts of the chunks of a table with a digest."""
     return [
         b'{"v":%d,"upstream":"%s","digest":"%s","part":%d,"peers":[%s]}'
         % (wire.VERSION, table.upstream.encode(), str(table.digest).encode(), part, b",".join(rows))
@@ -101,7 +101,7 @@ _CHUNK_READER = TypedReader(_Chunk)
 
 
 def decode(value: bytes) -> WeightTable | Manifest | Refused:
-    """Read what stands in a table's key; total, never raises."""
+    """Read the value of a table's key; total, never raises."""
     try:
         message = _READER.read(value)
         if message.peers is not UNSET:

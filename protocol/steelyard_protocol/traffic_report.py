@@ -1,4 +1,4 @@
-"""The traffic report: what a load balancer saw of each peer in one interval.
+"""The traffic report: a load balancer's counts for each peer in one interval.
 
 Pure. Three parts write reports: nginx (openresty/steelyard/lib/steelyard/core/traffic_report.lua), the
 reporter beside HAProxy, and a controller on behalf of an Envoy, both with `encode`. Only the controller reads
@@ -26,7 +26,7 @@ RUNGS: tuple[str, ...] = get_args(Rung)
 # No longer than nginx waits for anything (11 days).
 _Latency = Annotated[float, Meta(ge=0.0, le=1e9)]
 
-# Of all requests of a second, in whatever unit.
+# Among all requests of a second, in any unit.
 _Cost = Annotated[float, Meta(ge=0.0, le=1e15)]
 
 # CPU may exceed its limit, but 64 times is a broken server (the bound of a sample).
@@ -34,7 +34,7 @@ _Utilization = Annotated[float, Meta(ge=0.0, le=64.0)]
 
 _Metric = Annotated[float, Meta(ge=-1e15, le=1e15)]
 
-# nginx keeps this many of the 14 that an agent can send (core/orca.lua).
+# nginx keeps this many of an agent's 14 at most (core/orca.lua).
 MAX_NAMED = 8
 
 
@@ -55,14 +55,14 @@ class TrafficReport:
 
     completed, failed   requests in the interval
     in_flight           requests at its end
-    latency_ms          time to the response's header, of the completed ones without upgrades (101): the mean;
-                        None where none was completed
+    latency_ms          mean time to the response's header of completed requests without upgrades (101);
+                        None if none completed
     latency_p50_ms      their median; None if the load balancer does not measure it
-    cost                what the completed ones cost, in the operator's unit; None: not measured
-    loads               what servers report of themselves, by id, with the requests that they completed
+    cost                total cost of completed requests, in the operator's unit; None: not measured
+    loads               reports of servers on their own load, by id, with the requests that they completed
 
     `sent_at_ms` is the load balancer's own clock since 1970. `zone` is its own; None: it has none. `rung` is
-    one of RUNGS and `order` the (term, generation) of the table that it serves. Only nginx reports these two,
+    one of RUNGS and `order` the (term, generation) of the served table. Only nginx reports these two,
     and it reports no `order` before its first table.
     """
 
@@ -106,7 +106,7 @@ class _Report(Struct, kw_only=True):
     loads: dict[Name, PeerLoad] = {}
 
 
-# In the order in which they are written.
+# In the order of the message.
 _MEMBERS = ("upstream", "lb", "boot", "seq", "sent_at_ms", "interval_s", "zone", "rung", "order")
 _FIGURES = ("completed", "failed", "in_flight", "latency_ms", "latency_p50_ms")
 
@@ -127,7 +127,7 @@ def decode(value: bytes) -> TrafficReport | Refused:
 def encode(report: TrafficReport) -> bytes:
     """Return the text of the Memcached value.
 
-    `loads` and `cost` are not written: only nginx sees what servers report, and measures costs.
+    `loads` and `cost` are not written: only nginx sees servers' reports, and measures costs.
     """
     members = {name: getattr(report, name) for name in _MEMBERS}
     columns = {name: getattr(report, name) for name in _FIGURES}

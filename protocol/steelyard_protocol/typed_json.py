@@ -1,7 +1,7 @@
 """JSON of a declared shape, read at once.
 
-Pure. A shape is a `msgspec.Struct`, whose field types have the bounds; msgspec checks them
-while it reads, in C. Its error becomes a `Refused` with a reason that is counted. The
+Pure. A shape is a `msgspec.Struct` with bounds in its field types; msgspec checks them
+while it reads, in C. Its error becomes a `Refused` with a counted reason. The
 agent reads no message and has no msgspec: it takes 7 MB.
 """
 
@@ -24,8 +24,8 @@ Interval = Annotated[float, Meta(ge=0.001, le=3600.0)]
 
 _NAMES = re.compile(rf"(?:{wire.NAME.pattern}+\n)*+")
 
-# What msgspec says of a value that it does not take (`Expected ..., got ...`, and where), and what that is
-# here; the first that is found counts. All else is a value out of bounds.
+# msgspec's messages for a refused value (`Expected ..., got ...`, and where), and our reasons. The first
+# match counts. Every other message is a value out of bounds.
 _REASONS: Sequence[tuple[str, Reason]] = (
     ("missing required field", "missing"),
     (" - at `$.v`", "version"),
@@ -60,7 +60,7 @@ class TypedReader(Generic[T]):
 
 
 def members(message: Struct, names: Iterable[str]) -> dict[str, Any]:
-    """Return those of the named members that a message has."""
+    """Return those of the named members that are in a message."""
     values = {name: getattr(message, name) for name in names}
     return {name: value for name, value in values.items() if value is not UNSET}
 

@@ -1,4 +1,4 @@
-"""The list of upstreams: the message of the controller to an nginx that serves whatever is declared.
+"""The list of upstreams: the controller's message to an nginx that serves all declared upstreams.
 
 Pure. The producer is here, the consumer is openresty/steelyard/lib/steelyard/core; both
 ends are tested on docs/contract/upstreams.json.
@@ -40,7 +40,7 @@ def decode(value: bytes) -> UpstreamList | Refused:
     try:
         listed = _READER.read(value)
         if any(after <= before for before, after in pairwise(listed.names)):
-            raise InvalidMessage("range", '"names" are not in order, or one is there twice')
+            raise InvalidMessage("range", '"names" are not sorted, or one occurs twice')
     except InvalidMessage as bad:
         return bad.refused
     return listed

@@ -3,9 +3,9 @@
 Pure. The producer is here, the consumer is openresty/steelyard/lib/steelyard/core; both
 ends are tested on docs/contract/weights.json and head.json.
 
-A table's head has what changes at each tick: the order, the time and the weights. `digest` stands for the
-rest, but for baselines that the controller computes, so whoever has a table of the same digest needs no more
-than the head. `table_chunks` is how a table lies in Memcached that is larger than an item.
+A table's head has the members that change at each tick: the order, the time and the weights. `digest` covers
+the rest, except baselines that the controller computes: a reader with a table of the same digest needs only
+the head. `table_chunks` is the form in Memcached of a table larger than an item.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from steelyard_protocol.wire import InvalidMessage, Refused
 
 State = Literal["up", "drain", "down", "backup"]
 
-# Published weights are integers that sum to S, 20 a peer; a law makes S no larger than this by itself.
+# Published weights are integers that sum to S, 20 a peer; no law raises S above this.
 MAX_WEIGHT = 1_000_000
 
 # What a hash picker hashes; nginx has a variable for each.
@@ -41,10 +41,10 @@ LARGEST_FACTOR = 1000
 class TablePeer(Struct, frozen=True, kw_only=True):
     """One row: the effective and the baseline weight of a peer, both of the same total.
 
-    `pinned` is True where a person has set its share: pickers that look at what is in flight keep to it.
-    `max_conns` is its own limit, which takes the place of the table's and of nginx.conf's.
+    `pinned` is True if a person has set its share: pickers that look at requests in flight keep to it.
+    `max_conns` is its own limit, in place of the table's and of nginx.conf's.
 
-    A `Struct`, because ten thousand are made and encoded in a tick.
+    A `Struct`, because a tick makes and encodes ten thousand.
     """
 
     id: Name
@@ -59,14 +59,14 @@ class TablePeer(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightTable:
-    """What is published; (`term`, `generation`) orders tables, clocks never do.
+    """A published table; (`term`, `generation`) orders tables, clocks never do.
 
-    `check` (the members of the controller's `Check`) and `hash_key` are stronger than nginx.conf's;
-    None leaves those in force. `max_conns` is a peer's limit over all load balancers. `reporters` are the
-    load balancers whose reports the controller gets. `digest` is `with_digest`'s; None: there is no head.
-    `zones` are the servers' zones, if a load balancer has one, too. `zone_factors` has a row for the load
-    balancers of each zone, and a last row for those without a zone; a row multiplies the weights of the
-    servers of each zone, and last of those without. A head has them, too.
+    `check` (the members of the controller's `Check`) and `hash_key` override nginx.conf's;
+    None leaves nginx.conf's in force. `max_conns` is a peer's limit over all load balancers. `reporters` are
+    the load balancers whose reports the controller gets. `digest` comes from `with_digest`; None: no head.
+    `zones` are the servers' zones that a load balancer is in, too. `zone_factors` has a row for the load
+    balancers of each zone, and a last row for those without a zone. A row has a factor for the weights of the
+    servers of each zone, and a last one for servers without. A head has the factors, too.
     """
 
     upstream: str
@@ -86,7 +86,7 @@ class WeightTable:
 
     @property
     def order(self) -> tuple[int, int]:
-        """Return what tables are compared by: a later table has the larger pair."""
+        """Return the pair that orders tables: a later table has the larger one."""
         return self.term, self.generation
 
 
@@ -107,9 +107,9 @@ def to_document(table: WeightTable) -> dict[str, Any]:
 
 
 def members(table: WeightTable) -> dict[str, Any]:
-    """Return the members before the last one, "peers", in the order in which they are written.
+    """Return the members before the last one, "peers", in the order of the message.
 
-    nginx reads a long list in slices only where nothing follows.
+    nginx reads a long list in slices only if nothing follows it.
     """
     values = {name: getattr(table, name) for name in _MEMBERS}
     return {"v": wire.VERSION, **{name: value for name, value in values.items() if value is not None}}
@@ -121,7 +121,7 @@ def to_json(table: WeightTable) -> bytes:
 
 
 def encode(table: WeightTable) -> bytes:
-    """Return the text of the table; raise `TableTooLarge` for one that nginx would not read."""
+    """Return the text of the table; raise `TableTooLarge` if nginx would not read it."""
     value = to_json(table)
     if len(value) > wire.MAX_TABLE_BYTES:
         raise TableTooLarge(
@@ -137,9 +137,9 @@ def with_digest(table: WeightTable, declared: Sequence[float | None] | None = No
     Members are hashed with their names. So two of the same type, such as `reporters` and `zones`, cannot be
     taken for each other, and a new member is in the digest as soon as the table has it.
 
-    `declared` has the baseline of each row as it was declared, None for one that is computed and may change
-    without every load balancer reading every row again: nginx does so now and then. Without it those of the
-    table count.
+    `declared` has the declared baseline of each row, None for a computed one. A computed baseline may change
+    without making every load balancer read every row again; nginx reads them all now and then. Without
+    `declared`, the table's baselines count.
     """
     baselines = [peer.baseline for peer in table.peers] if declared is None else declared
     rows = [
@@ -155,7 +155,7 @@ def with_digest(table: WeightTable, declared: Sequence[float | None] | None = No
 
 
 def encode_head(table: WeightTable) -> bytes:
-    """Return the head of a table that has a digest: its weights, in the order of its rows."""
+    """Return the head of a table with a digest: its weights, in the order of its rows."""
     members = {name: getattr(table, name) for name in _OF_A_HEAD}
     if table.zone_factors is not None:
         members["zone_factors"] = table.zone_factors
@@ -225,7 +225,7 @@ def decode(value: bytes) -> WeightTable | Refused:
 
 
 def of_message(message: Members, peers: tuple[TablePeer, ...]) -> WeightTable:
-    """Return the table of what was read; raise `InvalidMessage` where it does not go together."""
+    """Return the table of a message; raise `InvalidMessage` if its members contradict each other."""
     check_rows(peers)
     given = typed_json.members(message, _MEMBERS)
     if "check" in given:
@@ -235,7 +235,7 @@ def of_message(message: Members, peers: tuple[TablePeer, ...]) -> WeightTable:
 
 
 def check_rows(peers: Sequence[TablePeer]) -> None:
-    """Raise `InvalidMessage` unless each has an id of its own, and an address that a picker takes."""
+    """Raise `InvalidMessage` unless each has its own id, and an address that a picker takes."""
     if len({peer.id for peer in peers}) != len(peers):
         raise InvalidMessage("range", "two peers have the same id")
     for peer in peers:

@@ -1,7 +1,7 @@
-"""What all messages of version 1 share: Memcached keys, names, and why one is refused.
+"""Common parts of all messages of version 1: Memcached keys, names, and reasons to refuse one.
 
-Pure. No decoder raises on what the network may hold: whoever can write one Memcached
-item could stop a controller with it.
+Pure. No decoder raises on bytes from the network: otherwise one written Memcached
+item could stop a controller.
 """
 
 import re
@@ -13,7 +13,7 @@ VERSION = 1
 # Where the list of all upstreams is.
 UPSTREAMS_KEY = f"steelyard:{VERSION}:upstreams"
 
-# Where load balancers announce themselves that nobody declared (`announced`).
+# Where undeclared load balancers announce themselves (`announced`).
 ANNOUNCED_KEY = f"steelyard:{VERSION}:load-balancers"
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -21,11 +21,11 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 # Memcached's default item size; nothing larger can have come from there.
 MAX_BYTES = 1024 * 1024
 
-# The longest weight table, which may lie there in chunks, has 90,000 servers with ordinary names, or 30,000
-# whose names and addresses are as long as they may be.
+# The longest weight table, which may be in chunks, has 90,000 servers with ordinary names, or 30,000 with
+# names and addresses of the largest length.
 MAX_TABLE_BYTES = 8 * MAX_BYTES
 
-# Integers above this are no longer exact in the doubles that Lua and many JSON readers use.
+# Larger integers are not exact in the doubles of Lua and of many JSON readers.
 MAX_INTEGER = 2**53
 
 Reason = Literal[
@@ -74,10 +74,10 @@ def head_key(upstream: str) -> str:
 
 
 def chunk_key(upstream: str, name: str) -> str:
-    """Return the Memcached key of a part of a weight table that one item does not hold."""
+    """Return the Memcached key of a chunk of a weight table."""
     return f"steelyard:{VERSION}:chunk:{upstream}:{name}"
 
 
 def is_name(text: object) -> bool:
-    """Tell whether `text` can name an upstream, a peer or a load balancer."""
+    """Return whether `text` can name an upstream, a peer or a load balancer."""
     return isinstance(text, str) and NAME.fullmatch(text) is not None

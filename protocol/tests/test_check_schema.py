@@ -13,7 +13,7 @@ EXAMPLES = json.loads(check_examples.FILE.read_text(encoding="utf-8"))
 
 TABLE = {
     "v": 1, "upstream": "web", "term": 1, "generation": 1, "issued_at_ms": 1, "law": "static",
-    "picker": "vnswrr2", "peers": [],
+    "picker": "vnswrr2", "reporters": [], "peers": [],
 }  # fmt: skip
 
 

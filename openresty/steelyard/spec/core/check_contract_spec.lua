@@ -21,7 +21,7 @@ local function decode(check)
     })
     -- An empty list would come out as {}.
     text = string.gsub(text, '"statuses":{}', '"statuses":[]')
-    return weight_table.decode((string.gsub(text, "}$", ',"peers":[]}')))
+    return weight_table.decode((string.gsub(text, "}$", ',"reporters":[],"peers":[]}')))
 end
 
 
