@@ -36,7 +36,7 @@ RELOAD = (signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()  # Windows has no
 def main() -> int:
     """Run the agent; return its exit status.
 
-    0; 1 when --once or --explain found nothing to sample; 2 when a setting is wrong.
+    0; 1 if --once or --explain have nothing to sample; 2 for wrong settings.
     """
     try:
         loaded = _load()
@@ -83,7 +83,7 @@ def _wake(came: int | None) -> Wake:
 
 
 def _print_one(loaded: LoadedSettings) -> int:
-    """Print one sample, as what would be sent or as what it is made of."""
+    """Print one sample, as JSON or with the sources of its figures."""
     if loaded.settings.pods is not None:
         return _print_pods(loaded.settings, loaded.settings.pods)
     chosen, signals = loaded.settings, SignalWaiter(STOP)
@@ -131,7 +131,7 @@ def _print_pods(chosen: Settings, pods: PodsSettings) -> int:
     )
     agent.tick()
     if not poll.pods:
-        print(f"steelyard-agent: no pod that runs on node {pods.node} has the label {LABEL}", file=sys.stderr)
+        print(f"steelyard-agent: no pod on node {pods.node} runs with the label {LABEL}", file=sys.stderr)
         return 1
     if signals.within(chosen.interval_s) is not None:
         return 1

@@ -1,7 +1,7 @@
 """One tick: read, sample, send, show. `loop` decides when.
 
-I/O comes in as arguments: the reader, the pool, what shows a status,
-the clocks. The last good reading is kept here; all else is in the modules it calls.
+I/O comes in as arguments: the reader, the pool, the outputs, the clocks. This
+module keeps the last good reading, and nothing else.
 """
 
 import logging
@@ -30,9 +30,9 @@ Further = Callable[[], Sequence[Evidence]]
 
 
 class Sampler:
-    """Turns readings into samples, and logs when what is watched goes, comes or is restarted.
+    """Turns readings into samples, and logs when the watched program ends, appears or restarts.
 
-    `absent` is why there was nothing to sample at the last step, if so.
+    `absent` is why the last step had no reading, or None.
     """
 
     def __init__(self, read: Reader, limits: Indicators, further: Further = lambda: ()) -> None:
@@ -46,7 +46,7 @@ class Sampler:
         self._began_at_s: float | None = None
 
     def step(self) -> Sample | None:
-        """Return the sample since the last step; None at the first and while there is nothing to sample."""
+        """Return the sample since the last step; None at the first step and without a reading."""
         now = self._read()
         if isinstance(now, Absent):
             if now != self.absent:
@@ -65,7 +65,7 @@ class Sampler:
         return replace(sample.with_further(taken, self._further()), up_s=up_s)
 
     def _up_s(self, now: Reading) -> float | None:
-        """Return for how long what is sampled has been up; of a group, since it took another's place."""
+        """Return the uptime of the sampled program; for a group that replaced another, since then."""
         if isinstance(now, CgroupReading) and now.up_s is None:
             if self._group not in {None, now.identity}:
                 self._began_at_s = now.at_s
@@ -109,7 +109,7 @@ class Agent:
         self._registered = registered
         self._application = application
         self.name = stream.name
-        # What is sent by an agent that leaves before it measured anything.
+        # The sample of an agent that leaves before its first measurement.
         self.last = Sample(interval_s=interval_s, utilization=sample.NOTHING, capacity=sample.NOTHING)
         self._delivered = 0
         self._dropped = 0
@@ -120,7 +120,7 @@ class Agent:
         return self._stream.seq
 
     def tick(self) -> SampleRecord | None:
-        """Take a sample, send it and show it; return what was sent, None when there was nothing to."""
+        """Take a sample, send it and show it; return the record, or None without a sample."""
         taken = self._sampler.step()
         if taken is not None:
             self.last = taken
@@ -141,7 +141,7 @@ class Agent:
         return sent
 
     def leave(self) -> SampleRecord:
-        """Send a last sample that says so: a fresh one, or else the last that could be taken."""
+        """Send a last sample marked as leaving: a fresh one, or else the previous one."""
         return self._send(self._sampler.step() or self.last, leaving=True)
 
     def _send(self, taken: Sample, *, leaving: bool = False) -> SampleRecord:

@@ -1,10 +1,10 @@
-"""The text of control groups' files, parsed, and where a process's own group is (cgroups(7), v1 and v2).
+"""Parsers of control groups' files, and the location of a process's group (cgroups(7), v1 and v2).
 
-Pure: the text of files in, groups and numbers out. Each v1 controller has a
-hierarchy of its own; where v1 and v2 are both mounted, a controller is in one of them only.
+Pure: the text of files in, groups and numbers out. Each v1 controller has its
+own hierarchy; if v1 and v2 are both mounted, a controller is in one of them only.
 
     cores of a limit = quota / period                  no limit: None
-    memory in use    = usage - inactive file cache     which the kernel takes back first
+    memory in use    = usage - inactive file cache     the kernel reclaims that cache first
 """
 
 import re
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Literal
 
-# v1 says "no limit" with the largest multiple of a page below 2**63, and page sizes differ.
+# v1's "no limit" is the largest multiple of a page below 2**63, and page sizes differ.
 UNLIMITED_BYTES = 2**60
 
 UNITS = (".service", ".scope", ".slice", ".mount", ".socket")
@@ -21,7 +21,7 @@ UNITS = (".service", ".scope", ".slice", ".mount", ".socket")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """One mounted hierarchy. `root` is the group that is seen at `point`; "/" is the topmost one."""
+    """One mounted hierarchy. `root` is the group visible at `point`; "/" is the topmost one."""
 
     version: Literal[1, 2]
     controllers: frozenset[str]
@@ -33,7 +33,7 @@ class Mount:
 class Cgroup:
     """A control group: its path below the mount point, "/" being the mount point itself.
 
-    `exact` is false where the group lies outside of what is mounted: the mount point then stands for it.
+    `exact` is false if the group lies outside of the mount: the mount point then replaces it.
     """
 
     mount: Mount
@@ -47,22 +47,22 @@ class Cgroup:
 
     @property
     def upwards(self) -> tuple["Cgroup", ...]:
-        """Return the group and those that it lies in, up to the mount point."""
+        """Return the group and its ancestors, up to the mount point."""
         above = [str(path) for path in PurePosixPath(self.path).parents]
         return (self, *(replace(self, path=path) for path in above))
 
     @property
     def unit(self) -> bool:
-        """Tell whether systemd made this group."""
+        """Return whether systemd made this group."""
         return self.path.endswith(UNITS)
 
     def holds(self, other: "Cgroup") -> bool:
-        """Tell whether a group of the same path as `other` is this one or lies in it."""
+        """Return whether a group with the path of `other` is this one or lies in it."""
         return PurePosixPath(other.path).is_relative_to(self.path)
 
 
 def parse_mounts(mountinfo: bytes) -> tuple[Mount, ...]:
-    """Read /proc/<pid>/mountinfo: the hierarchies that are mounted."""
+    """Read /proc/<pid>/mountinfo: the mounted hierarchies."""
     mounts = []
     for line in mountinfo.decode(errors="replace").splitlines():
         left, _, right = line.partition(" - ")
@@ -88,14 +88,14 @@ def parse_membership(text: bytes) -> Mapping[str, str]:
         number, colon, rest = line.partition(":")
         controllers, second, path = rest.partition(":")
         if number.isdigit() and colon and second:
-            # A removed group that still has a process in it.
+            # A removed group that still has a process.
             path = path.removesuffix(" (deleted)")
             paths.update(dict.fromkeys(controllers.split(","), path))
     return paths
 
 
 def locate(controller: str, mounts: Iterable[Mount], membership: Mapping[str, str]) -> Cgroup | None:
-    """Return the group that a controller counts the process in: v1's where v1 has it, else v2's."""
+    """Return the group in which a controller counts the process: v1's if v1 has it, else v2's."""
     v2 = None
     for mount in mounts:
         if controller in mount.controllers and controller in membership:
@@ -107,7 +107,7 @@ def locate(controller: str, mounts: Iterable[Mount], membership: Mapping[str, st
 
 def _cgroup(mount: Mount, path: str) -> Cgroup:
     inner, root = PurePosixPath(path), PurePosixPath(mount.root)
-    # "/.." is how a group outside of the cgroup namespace is written.
+    # "/.." marks a group outside of the cgroup namespace.
     if ".." not in inner.parts and inner.is_relative_to(root):
         return Cgroup(mount=mount, path=str("/" / inner.relative_to(root)))
     return Cgroup(mount=mount, path="/", exact=False)

@@ -1,9 +1,9 @@
-"""Evidence: what a figure was made of, so that a person can check it against `top`.
+"""Evidence: the sources of a figure, so that a person can check it against `top`.
 
-Pure. A sample's utilizations *are* the values of its evidence, so that what is
-explained cannot differ from what is sent:
+Pure. A sample's utilizations *are* the values of its evidence, so that the
+explained and the sent figures cannot differ:
 
-    value = numerator / denominator, clipped to what the wire accepts
+    value = numerator / denominator, clipped to the bounds of the wire format
 """
 
 from collections.abc import Sequence
@@ -23,10 +23,10 @@ class Quantity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """One figure. `indicator` is a column's name, or that of an extra that is shown and not sent.
+    """One figure. `indicator` is the name of a column, or of an extra, which is shown and not sent.
 
-    `value` is None where it could not be measured, and `note` then says why.
-    `sources` are the files, limits and settings it came from.
+    `value` is None if it could not be measured, and `note` is then the reason.
+    `sources` are its files, limits and settings.
     """
 
     indicator: str
@@ -38,7 +38,7 @@ class Evidence:
 
 
 def rate(before: float | None, after: float | None, interval_s: float) -> float | None:
-    """Return the growth of a counter per second; None when it is unknown or went backwards."""
+    """Return the growth of a counter per second; None if it is unknown or went backwards."""
     if before is None or after is None or after < before:
         return None
     return (after - before) / interval_s
@@ -67,5 +67,5 @@ def share(
 
 
 def unmeasured(indicator: str, why: str, sources: Sequence[str | None] = ()) -> Evidence:
-    """Return the evidence of a figure that could not be measured."""
+    """Return the evidence of a figure without a measurement."""
     return share(indicator, None, None, "", sources=sources, note=why)

@@ -1,6 +1,6 @@
-"""Evidence as a table for a person: what each figure was made of.
+"""Evidence as a table for a person: the sources of each figure.
 
-Pure. `steelyard-agent --explain` prints this, so that an operator can check it against `top`.
+Pure. `steelyard-agent --explain` prints it, so that an operator can check it against `top`.
 """
 
 from collections.abc import Iterable, Sequence

@@ -27,7 +27,7 @@ SETTINGS = (
     Setting(
         name="scope",
         metavar="auto|host|cgroup|process|pods",
-        help="What a sample covers: the host, this container, one process with its children, or each "
+        help="Scope of a sample: the host, this container, one process with its children, or each "
         "labelled pod of a Kubernetes node; auto is cgroup in a container and host elsewhere",
         default="auto",
     ),
@@ -86,8 +86,8 @@ SETTINGS = (
     Setting(
         name="orca",
         metavar="FILE|[HOST]:PORT,...",
-        help="Where samples are shown as ORCA endpoint-load-metrics: a file, or HTTP at /orca with /metrics "
-        "beside it; the host without one is 127.0.0.1",
+        help="ORCA endpoint-load-metrics output: a file, or HTTP at /orca with /metrics beside it; the host "
+        "without one is 127.0.0.1",
         unset="not shown",
     ),
     Setting(
@@ -102,7 +102,7 @@ SETTINGS = (
         name="orca-app",
         metavar="FILE",
         help="File of the application's own ORCA load report, such as "
-        "TEXT rps_fractional=118.5,eps=0.2,application_utilization=0.7; what is shown includes it",
+        "TEXT rps_fractional=118.5,eps=0.2,application_utilization=0.7, to add to ours",
         unset="none",
     ),
     Setting(
@@ -122,7 +122,7 @@ SETTINGS = (
         name="baseline",
         metavar="WEIGHT",
         help="Registered weight at rest",
-        unset="from the capacity that the agent reports",
+        unset="from the capacity in its samples",
     ),
     Setting(
         name="token-file",
@@ -139,16 +139,16 @@ SETTINGS = (
     ),
     Setting(
         name="explain",
-        help="Print where each figure of one sample comes from and exit; send nothing",
+        help="Print the sources of each figure of one sample and exit; send nothing",
         in_file=False,
     ),
 )
 
 TARGETS = ("pid", "pid-file", "listen-port", "unit")
-"""The flags that name a process; the process scope takes exactly one."""
+"""The flags for a process; the process scope takes exactly one."""
 
 REGISTERING = ("address", "baseline", "deregister")
-"""The flags that need --register. Not --token-file: its variable may be set for the controller."""
+"""The flags with a need for --register. Not --token-file: its variable may be set for the controller."""
 
 FLAGS = Flags(
     program="steelyard-agent",

@@ -1,7 +1,7 @@
 """One HTTP request and its answer, in bounded time and size. I/O only.
 
 A socket's timeout is for one call: a server that sends a byte now and then would never be late.
-So the connection is cut when the time is over.
+So the connection is cut at the deadline.
 """
 
 import socket
@@ -16,7 +16,7 @@ from steelyard_agent.log_text import one_line
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A server's answer, and the IP address that this machine asked from."""
+    """A server's answer, and this machine's IP address in the connection."""
 
     status: int
     body: bytes
@@ -36,11 +36,11 @@ def exchange(
     most_bytes: int,
     body: Callable[[str], bytes] | None = None,
 ) -> Answer:
-    """Connect, over TLS where there is a `trust`, send a request, return the answer, close.
+    """Connect (over TLS if there is a `trust`), send a request, return the answer, close.
 
-    `body` makes the request's, given the IP that this machine asks from. It may take `timeout_s` to connect,
-    and `timeout_s` to be answered. No more than `most_bytes` of the answer's body are read. No redirection is
-    followed and no proxy asked. Raises OSError (TimeoutError when it is late), HTTPException or UnicodeError.
+    `body` makes the request's body from this machine's IP address. Connecting may take `timeout_s`, and the
+    answer `timeout_s` more. At most `most_bytes` of the answer's body are read. Redirects are not followed
+    and proxies not used. Raises OSError (TimeoutError if it is late), HTTPException or UnicodeError.
     """
     connection = (
         HTTPConnection(host, port, timeout=timeout_s)
@@ -77,7 +77,7 @@ def exchange(
             timer.cancel()
     finally:
         connection.close()
-    # To a reader, an answer that was cut off in its header looks like a whole one.
+    # To a reader, an answer cut off in its header looks like a whole one.
     if cut.is_set():
         raise TimeoutError("timed out")
     return answer
@@ -87,7 +87,7 @@ def _body(response: HTTPResponse, most_bytes: int) -> bytes:
     try:
         return response.read(most_bytes)
     except ValueError:
-        # http.client takes a chunk's size for what int() takes, and then cannot read -5 bytes.
+        # http.client parses a chunk's size with int(), and then cannot read -5 bytes.
         raise HTTPException("a chunk of its body has no valid size") from None
 
 
@@ -102,7 +102,7 @@ def reason(error: Exception) -> str:
 def _cut(connected: socket.socket, cut: threading.Event) -> None:
     cut.set()
     try:
-        # The plain socket's: that of ssl would take the session from under the thread that reads.
+        # The plain socket's: ssl's would take the session from under the reading thread.
         socket.socket.shutdown(connected, socket.SHUT_RDWR)
     except OSError:  # it is closed already
         return

@@ -2,9 +2,9 @@
 
 Pure: the clocks and the waiting come in as arguments. Ticks are due at whole multiples
 of the interval on the wall clock, as `clock_phase` paces them. All agents and nginx aim
-at the same instant, so that a sample and the traffic report of its window are there
-together, and the controller, which ticks just after, need not wait for either; the few
-milliseconds of each agent's own keep a thousand of them from writing in the same one.
+at the same instant, so that a sample and the traffic report of its window arrive
+together. The controller ticks just after, and waits for neither. Each agent adds its own few
+milliseconds, so that a thousand of them do not write in the same one.
 """
 
 from collections.abc import Callable
@@ -24,19 +24,19 @@ class Wake(Enum):
 
 
 class Ticking(Protocol):
-    """What ticks at every interval, such as `agent.Agent`."""
+    """An object with a tick at every interval, such as `agent.Agent`."""
 
     interval_s: float
 
     @property
     def name(self) -> str:
-        """Return what tells it from all others."""
+        """Return its unique name."""
 
     def tick(self) -> object:
-        """Do what is due."""
+        """Do the work of a tick."""
 
     def leave(self) -> object:
-        """Say goodbye."""
+        """Send a last message."""
 
 
 T = TypeVar("T", bound=Ticking)
@@ -50,9 +50,9 @@ def run(
     wait: Callable[[float], Wake],
     reload: Callable[[T], T],
 ) -> None:
-    """Tick at every interval until `wait` (for so many seconds) says STOP; then leave.
+    """Tick at every interval until `wait` (given seconds) returns STOP; then leave.
 
-    At RELOAD go on with what `reload` returns: another agent, which begins its
+    At RELOAD go on with `reload`'s result: another agent, which begins its
     own schedule, or the same one, which does not miss a tick.
     """
 

@@ -1,6 +1,6 @@
-"""What several readers read at one moment, read once: pods share the machine, and the groups above them.
+"""Values that several readers need at one moment, read once: pods share the machine and their parent groups.
 
-Without it the agent of 110 pods would read /proc/meminfo, and the memory of the group that all pods are in,
+Without it the agent of 110 pods would read /proc/meminfo, and the memory of the pods' parent group,
 110 times a second. Pure: the clock and the reading come in as arguments.
 """
 
@@ -14,7 +14,7 @@ MOMENT_S = 0.05
 
 
 class Moment:
-    """Values by name, which are forgotten when the next moment begins; with a span of 0 at once."""
+    """Values by name, forgotten when the next moment begins; with a span of 0 at once."""
 
     def __init__(self, span_s: float = MOMENT_S) -> None:
         self._span_s = span_s
@@ -28,7 +28,7 @@ class Moment:
             self._values.clear()
 
     def read(self, name: str, reader: Callable[[], T]) -> T:
-        """Return what `reader` returns, or what it returned at this moment; what it raises is not kept."""
+        """Return `reader()`, or its result at this moment; an exception is not kept."""
         if name not in self._values:
             self._values[name] = reader()
         return cast(T, self._values[name])

@@ -1,6 +1,6 @@
-"""The text of files in /proc and /sys that psutil does not read, parsed (proc(5), sysfs, PSI).
+"""Parsers of files in /proc and /sys that psutil does not read (proc(5), sysfs, PSI).
 
-Pure: bytes in, values out; ValueError when the text is not what the kernel writes.
+Pure: bytes in, values out; ValueError if the kernel does not write such a text.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ LISTEN = b"0A"  # TCP_LISTEN of net/tcp_states.h, as /proc/net/tcp writes it
 
 
 def parse_cpu_list(text: bytes) -> int | None:
-    """Read a list of CPUs such as `0-3,8`: how many they are, None for an empty one."""
+    """Read a list of CPUs such as `0-3,8`: their number, None for an empty one."""
     count = 0
     for part in filter(None, text.strip().split(b",")):
         first, _, last = part.partition(b"-")
@@ -27,11 +27,11 @@ def parse_speed(text: bytes) -> float | None:
 
 
 def parse_stalled_s(text: bytes) -> float:
-    """Read a pressure file: the seconds in which some task was stalled (the total of its `some` line)."""
+    """Read a pressure file: the seconds with some stalled task (the total of its `some` line)."""
     for line in text.splitlines():
         if line.startswith(b"some "):
             return int(line.rpartition(b"total=")[2]) / 1e6
-    raise ValueError("no line that says some")
+    raise ValueError("it has no line `some`")
 
 
 def parse_flat(text: bytes) -> Mapping[str, int]:
@@ -41,7 +41,7 @@ def parse_flat(text: bytes) -> Mapping[str, int]:
 
 
 def flat_value(text: bytes, name: str) -> int:
-    """Read one number of such a file, in a tenth of the time; KeyError where it is not there."""
+    """Read one number of such a file, in a tenth of the time; KeyError if it is missing."""
     _, separator, rest = (b"\n" + text).partition(f"\n{name} ".encode())
     if not separator:
         raise KeyError(name)
@@ -49,7 +49,7 @@ def flat_value(text: bytes, name: str) -> int:
 
 
 def parse_net_dev(text: bytes) -> dict[str, tuple[int, int]]:
-    """Read /proc/<pid>/net/dev: the bytes that each NIC has received and sent."""
+    """Read /proc/<pid>/net/dev: the received and sent bytes of each NIC."""
     counted = {}
     for line in text.splitlines()[2:]:
         name, _, rest = line.partition(b":")
@@ -60,7 +60,7 @@ def parse_net_dev(text: bytes) -> dict[str, tuple[int, int]]:
 
 
 def parse_listeners(text: bytes, port: int) -> set[int]:
-    """Read /proc/net/tcp or tcp6: the inodes of the sockets that listen on a port."""
+    """Read /proc/net/tcp or tcp6: the inodes of the sockets listening on a port."""
     inodes = set()
     for fields in (line.split() for line in text.splitlines()[1:]):
         if len(fields) > 9 and fields[3] == LISTEN and int(fields[1].rpartition(b":")[2], 16) == port:
@@ -69,12 +69,12 @@ def parse_listeners(text: bytes, port: int) -> set[int]:
 
 
 def parse_socket_link(link: str) -> int | None:
-    """Read what /proc/<pid>/fd/<n> links to: the inode, if it is a socket."""
+    """Read the target of the link /proc/<pid>/fd/<n>: the inode, if it is a socket."""
     inode = link.removeprefix("socket:[").removesuffix("]")
     return int(inode) if link.startswith("socket:[") and inode.isdigit() else None
 
 
 def parse_pid(text: bytes) -> int | None:
-    """Read a PID file: the number in its first line, or None when there is none."""
+    """Read a PID file: the number in its first line, or None if there is none."""
     first = text.lstrip().split(b"\n", 1)[0].strip()
     return int(first) if first.isdigit() and len(first) <= 10 and int(first) > 0 else None

@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 class RecordStream:
-    """The records of one server. `seq` is that of the last one under this `boot`.
+    """The records of one server. `seq` is the number of the last one under this `boot`.
 
     `wall_clock` is seconds since 1970, for people.
     """
@@ -39,7 +39,7 @@ class RecordStream:
         self.at = wire.sample_key(upstream, peer)
 
     def next(self, taken: Sample, *, leaving: bool = False) -> tuple[SampleRecord, bytes]:
-        """Return the next record, of this sample, and the value to store at the key `at`."""
+        """Return the next record, of this sample, and its value for the key `at`."""
         self.seq += 1
         record = SampleRecord(
             upstream=self._upstream,
@@ -61,7 +61,7 @@ class RecordStream:
 
 
 def _columns(values: Indicators, *, decimals: int) -> tuple[float | None, ...]:
-    # In the order of record.INDICATORS; a microshare is beyond what any reader resolves.
+    # In the order of record.INDICATORS; no reader resolves a microshare.
     columns = (values.cpu, values.net, values.io, values.mem)
     return tuple(_rounded(value, decimals) for value in columns)
 

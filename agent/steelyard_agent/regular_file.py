@@ -1,4 +1,4 @@
-"""Reads a file that somebody else writes: a report, a token, an application's figures. I/O only."""
+"""Reads a file of another writer: a report, a token, an application's figures. I/O only."""
 
 import errno
 import os
@@ -7,7 +7,7 @@ import stat
 
 def read(path: str, longest: int) -> bytes:
     """Return a file's bytes, at most `longest`; raise OSError, also for a pipe or a device."""
-    # Not to wait for whoever writes into a pipe of that name.
+    # Do not wait for a writer into a pipe of that name.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

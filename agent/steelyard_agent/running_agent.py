@@ -1,4 +1,4 @@
-"""The agent that runs: started, replaced when its settings are read again, closed.
+"""The running agent: started, replaced when its settings are read again, closed.
 
 At a reload the old parts are closed once the new ones exist, so that a mistake in the settings leaves the
 old agent as it was.
@@ -22,14 +22,14 @@ LONGEST_WITHDRAWAL_S = 6.0
 
 
 def set_log_level(settings: Settings) -> None:
-    """Log as much as the settings say; where one sample is printed, warnings only."""
+    """Set the log level of the settings; with one printed sample, warnings only."""
     one = settings.once or settings.explain
     level = logging.DEBUG if settings.verbose else logging.WARNING if one else logging.INFO
     logging.getLogger().setLevel(level)
 
 
 class RunningAgent:
-    """The parts that run; `load` reads the settings again, and raises `SettingsError`."""
+    """The running parts; `load` reads the settings again, and raises `SettingsError`."""
 
     def __init__(self, load: Callable[[], LoadedSettings]) -> None:
         self._load = load
@@ -43,7 +43,7 @@ class RunningAgent:
         return self._parts.agent
 
     def reload(self, agent: EitherAgent) -> EitherAgent:
-        """Return an agent of the settings as they are now; the old one where they are wrong or the same."""
+        """Return an agent of the present settings; the old one if they are wrong or unchanged."""
         old = self._parts
         assert old is not None  # noqa: S101
         try:
@@ -73,7 +73,7 @@ class RunningAgent:
         return new.agent
 
     def close(self) -> None:
-        """Close connections, stop answering, remove what was shown, and take back what was declared."""
+        """Close connections and outputs, and deregister if asked to."""
         if self._parts is not None:
             _close(self._parts, keep=None)
             register_loop = self._parts.register_loop

@@ -1,4 +1,4 @@
-"""Samples: utilizations between two readings, and the capacities they are a share of.
+"""Samples: utilizations between two readings, and their capacities.
 
 Pure data. `scopes` makes samples: each scope's module has its formulas.
 """
@@ -26,9 +26,8 @@ NOTHING = Indicators()
 class Sample:
     """Utilizations of an interval, and the capacities: cores, bytes/s, operations/s, bytes.
 
-    `further` are the application's own indicators, by name. `up_s` is for how long what is sampled has been
-    up; None: not known. `evidence` says where the utilizations
-    came from, with extras that are not sent.
+    `further` are the application's own indicators, by name. `up_s` is the uptime of the sampled program;
+    None: not known. `evidence` has the sources of the utilizations, and extras that are not sent.
     """
 
     interval_s: float
@@ -40,7 +39,7 @@ class Sample:
 
 
 def from_evidence(interval_s: float, capacity: Indicators, evidence: Sequence[Evidence]) -> Sample:
-    """Return the sample whose utilizations are the values of its evidence."""
+    """Return the sample with the values of its evidence as utilizations."""
     value = {one.indicator: one.value for one in evidence}
     utilization = Indicators(cpu=value["cpu"], net=value["net"], io=value["io"], mem=value["mem"])
     return Sample(interval_s=interval_s, utilization=utilization, capacity=capacity, evidence=tuple(evidence))
@@ -56,5 +55,5 @@ def with_further(taken: Sample, further: Sequence[Evidence]) -> Sample:
 
 
 def first_known(*capacities: float | None) -> float | None:
-    """Return the first capacity that is given and not zero."""
+    """Return the first capacity that is known and not zero."""
     return next((capacity for capacity in capacities if capacity), None)

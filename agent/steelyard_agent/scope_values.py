@@ -1,4 +1,4 @@
-"""What the text of the settings means that only an agent has: what to watch, and where to show it. Pure."""
+"""Parsers of the agent's own settings: the scope, its target, and the outputs. Pure."""
 
 from pathlib import Path
 from typing import Literal
@@ -32,12 +32,12 @@ def unit(text: str) -> str:
 
 
 def memcached(text: str) -> tuple[Address, ...]:
-    """Return where samples go: nowhere for an agent that only shows them."""
+    """Return the Memcached servers for samples: none for an agent that only shows them."""
     return () if text == "none" else setting_values.servers(text)
 
 
 def orca(text: str) -> tuple[Path | None, Address | None]:
-    """Return the file and the address where the sample is shown: whatever has a slash is a file."""
+    """Return the file and the address of the ORCA output: a text with a slash is a file."""
     remedy = "give a file (/run/steelyard/orca), an address (:9811, on loopback), or both with a comma"
     file, address = None, None
     for part in (part.strip() for part in text.split(",")):
@@ -51,5 +51,5 @@ def orca(text: str) -> tuple[Path | None, Address | None]:
 
 
 def orca_grpc(text: str) -> Address:
-    """Return the address where the sample is streamed."""
+    """Return the address of the gRPC stream."""
     return setting_values.address(text, "127.0.0.1", None, "give an address, such as :9812 (on loopback)")

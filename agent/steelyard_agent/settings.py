@@ -29,9 +29,9 @@ INDICATOR = "indicator"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The agent's settings. `limits` are the capacities that were given instead of measured.
+    """The agent's settings. `limits` are given capacities, in place of measured ones.
 
-    `indicators` and `rates` are the application's own, which only the file can declare. Without `memcached`
+    `indicators` and `rates` are the application's own, and come from the file. Without `memcached`
     samples are not sent.
     The shared key is `key`, or in `key_file`, or there is none. At most one of
     `pid`, `pid_file`, `listen_port` and `unit` is set, and in the process scope exactly one.
@@ -70,7 +70,7 @@ def load(
     hostname: str,
     read: Callable[[Path], bytes],
 ) -> Settings:
-    """Return the settings; raise `SettingsError` that names the wrong ones."""
+    """Return the settings; raise `SettingsError` for wrong ones."""
     line = flags.FLAGS.parse(arguments)
     file = program_settings.read_file(
         flags.FLAGS,
@@ -81,7 +81,7 @@ def load(
         tables=(INDICATOR, *orca_report.RATES),
     )
     given = program_settings.collect(flags.FLAGS, line, environment, file)
-    # A process that is named on the command line replaces the one in the file.
+    # A process on the command line replaces the one in the file.
     targets = given.strongest_of(flags.TARGETS)
     interval_s = given.value("interval", setting_values.number("seconds", 0.1, 60.0))
     scope = given.value("scope", scope_values.scope)

@@ -4,7 +4,7 @@
     memcached = ["10.0.0.5:11211", "10.0.0.6:11211"]
     net_capacity = 125_000_000
 
-`indicators.declared` reads the tables that have no flag, such as [[indicator]].
+`indicators.declared` reads the tables without a flag, such as [[indicator]].
 """
 
 import re
@@ -25,8 +25,8 @@ def parse(text: str) -> ParsedFile:
         raise ValueError(f"it is not TOML: {error}") from None
 
     def line_of(place: Sequence[str | int]) -> int | None:
-        # tomllib keeps no positions. Settings come before the first table; the first line that looks like
-        # the key is its own, unless a text of several lines quotes one.
+        # tomllib keeps no positions. Settings come before the first table: the first line like the key
+        # is its own, unless a text of several lines quotes one.
         for number, line in enumerate(text.splitlines(), 1):
             match = _KEY.match(line)
             if match and place[0] in match.groups():

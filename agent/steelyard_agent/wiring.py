@@ -1,7 +1,7 @@
 """Builds the agent's parts from its settings: one server's agent, or that of the pods of a node.
 
-Beside parts that run already, what listens is kept if its address is the same, because a port can have
-only one listener, and so are the pods that are known. All other parts are built anew.
+At a reload, a listener with the same address is kept, because a port can have only one, and so are the known
+pods. All other parts are built anew.
 """
 
 import logging
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("steelyard_agent")
 
 
-# What the loop runs: one server's agent, or that of a node's pods.
+# The loop's agent: one server's, or that of a node's pods.
 EitherAgent = Agent | NodeAgent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedSettings:
-    """The settings, and the key and the controller's token that they name."""
+    """The settings, and their key and controller's token."""
 
     settings: Settings
     key: bytes | None = field(repr=False)
@@ -58,7 +58,7 @@ class LoadedSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """An agent and what it works with."""
+    """An agent and the parts that it works with."""
 
     loaded: LoadedSettings
     agent: EitherAgent
@@ -72,7 +72,7 @@ class Parts:
 
 
 def reader(settings: Settings, *, extras: bool = False) -> ScopeReader:
-    """Return the reader that the settings ask for; raise `SettingsError` where this platform has none."""
+    """Return the settings' reader; raise `SettingsError` if this platform has none."""
     assert settings.scope != "pods"  # noqa: S101 (many readers)
     target = Target(
         pid=settings.pid, pid_file=settings.pid_file, port=settings.listen_port, unit=settings.unit
@@ -94,9 +94,9 @@ def indicator_reader(settings: Settings) -> IndicatorReader:
 
 
 def build(loaded: LoadedSettings, *, boot: str, old: Parts | None = None) -> Parts:
-    """Return the parts that the settings ask for, not yet started; raise `SettingsError`.
+    """Return the settings' parts, not yet started; raise `SettingsError`.
 
-    `boot` tells the runs of this program apart; `old` are the parts that run already.
+    `boot` distinguishes the runs of this program; `old` are the running parts.
     """
     if loaded.settings.pods is not None:
         return _for_pods(loaded, loaded.settings.pods, old)
@@ -113,7 +113,7 @@ def _for_server(loaded: LoadedSettings, boot: str, old: Parts | None) -> Parts:
             settings.orca_grpc, settings.interval_s, None if old is None else old.orca_grpc_server
         )
     except SettingsError:
-        # Nobody else would give its port back.
+        # Otherwise its port would stay in use.
         if http_server is not None and http_server is not before:
             http_server.close()
         raise
@@ -161,7 +161,7 @@ def _for_server(loaded: LoadedSettings, boot: str, old: Parts | None) -> Parts:
 
 
 def _said(application: ApplicationLoadReport | None, indicators: IndicatorReader) -> LoadReport:
-    """Return what the application says of itself, and its rates, which are measured and so stronger."""
+    """Return the application's own load report, and its rates: a measured rate is stronger."""
     said = {} if application is None else application.read()
     return {**said, **{one.indicator: one.value for one in indicators.rates() if one.value is not None}}
 
@@ -169,11 +169,11 @@ def _said(application: ApplicationLoadReport | None, indicators: IndicatorReader
 def _for_pods(loaded: LoadedSettings, pods: PodsSettings, old: Parts | None) -> Parts:
     settings = loaded.settings
     if not psutil.LINUX:
-        raise SettingsError("--scope pods reads what only Linux has")
+        raise SettingsError("--scope pods needs Linux")
     http_server = _http_server(
         "metrics", pods.metrics, http_response.respond_of_node, None if old is None else old.http_server
     )
-    # The pods that are known are kept while the API server is away.
+    # The known pods are kept while the API server is unreachable.
     known = old.pod_poll if old is not None and old.loaded.settings.pods == pods else None
     poll = known or node_wiring.pod_poll(pods)
     pool = _pool(settings)
@@ -186,7 +186,7 @@ def _for_pods(loaded: LoadedSettings, pods: PodsSettings, old: Parts | None) -> 
         key=loaded.key,
         show=[] if http_server is None else [http_server.show],
     )
-    _announce(loaded, f"the pods of node {pods.node} that have the label {LABEL}")
+    _announce(loaded, f"the pods of node {pods.node} with the label {LABEL}")
     return Parts(
         loaded=loaded,
         agent=agent,
@@ -200,12 +200,12 @@ def _for_pods(loaded: LoadedSettings, pods: PodsSettings, old: Parts | None) -> 
 def _http_server(
     flag: str, address: Address | None, respond: "Respond", before: "HttpServer | None"
 ) -> "HttpServer | None":
-    """Return what answers at the address that a flag gave, if it did: `before` where that does already."""
+    """Return the server at a flag's address, if it is given: `before` if that serves it already."""
     if address is None:
         return None
     if before is not None and (before.address, before.respond) == (address, respond):
         return before
-    # asyncio takes a megabyte: only who is asked pays.
+    # asyncio takes a megabyte: only an agent with such a server pays for it.
     from steelyard_agent.outputs.http_server import HttpServer
 
     try:
@@ -219,13 +219,13 @@ def _http_server(
 def _orca_grpc_server(
     address: Address | None, interval_s: float, before: "OrcaGrpcServer | None"
 ) -> "OrcaGrpcServer | None":
-    """Return what streams to gRPC clients at the address of --orca-grpc, if any; as `_http_server`."""
+    """Return the stream to gRPC clients at the address of --orca-grpc, if any; as `_http_server`."""
     if address is None:
         return None
     if before is not None and before.address == address:
         return before
     try:
-        # grpcio takes more memory than all else here: only who wants it pays.
+        # grpcio takes more memory than all else here: only an agent with this output pays for it.
         from steelyard_agent.outputs.orca_grpc_server import OrcaGrpcServer
     except ImportError as error:
         raise SettingsError(

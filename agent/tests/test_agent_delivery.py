@@ -217,8 +217,11 @@ def test_sighup_with_a_mistake_says_so_and_changes_nothing(memcached: Daemon, tm
         wait_until(lambda: sample_in(memcached))
         file.write_text("cpu_limt = 4\n")
         agent.send_signal(signal.SIGHUP)
-        wait_until(lambda: "the old ones stay" in log.read_text())
-        assert f"not taken up: {file}: 'cpu_limt' is no setting" in log.read_text()
+        wait_until(lambda: "the previous ones stay" in log.read_text())
+        assert (
+            f"the previous ones stay: {file}, line 1: cpu_limt is no setting: write cpu_limit"
+            in log.read_text()
+        )
         before = wait_until(lambda: sample_in(memcached))
         assert sample_after(before, memcached).capacity[0] == 2.0
         agent.send_signal(signal.SIGHUP)

@@ -1,1 +1,1 @@
-"""Indicators of the application's own: what is declared, read and made of it; `indicator_reader` reads."""
+"""The application's own indicators: declarations, sources and readings; `indicator_reader` reads them."""

@@ -1,4 +1,4 @@
-"""What an `[[indicator]]` of the agent's TOML file declares, and a rate such as `[rps_fractional]`. Pure.
+"""The `[[indicator]]` tables of the agent's TOML file, and rates such as `[rps_fractional]`. Pure.
 
     [[indicator]]
     name = "workers"
@@ -11,8 +11,8 @@
     prometheus = "http://127.0.0.1:8000/metrics"
     metric = "http_requests_total"
 
-A preset is nothing but the defaults of an entry's keys (`presets`): the entry's own are stronger. A rate
-has no limit, and is called as the field of ORCA's load reports that it is shown in.
+A preset is a set of defaults of an entry's keys (`presets`): the entry's own are stronger. A rate
+has no limit; its name is the field of ORCA's load reports that shows it.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ TextFormat = Literal["prometheus", "json", "column", "words", "number"]
 Across = Literal["sum", "max", "mean"]
 
 SOURCES = ("prometheus", "json", "text", "file", "command")
-"""The keys that say where to read; an entry has one."""
+"""The keys of a place to read; an entry has one."""
 
 SELECTORS: Mapping[str, TextFormat] = {
     "metric": "prometheus",
@@ -38,20 +38,20 @@ SELECTORS: Mapping[str, TextFormat] = {
     "column": "column",
     "after": "words",
 }
-"""The keys that say what to read in the text, and so its format; without one the text is a number."""
+"""The keys of a number in the text, and so of its format; without one the text is a number."""
 
 OTHERS = ("name", "preset", "port", "labels", "limit", "across", "rate", "every")
 
 OF_RATES = ("labels", "across", "rate", "every")
-"""Of OTHERS those that a rate has, too."""
+"""Those of OTHERS that a rate has, too."""
 
-# What starts a program costs more than a sample does.
+# Starting a program costs more than a sample does.
 COMMAND_EVERY_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where a text comes from: a URL, a file's path, or a command's words; read every `every_s`."""
+    """The source of a text: a URL, a file's path, or a command's words; read every `every_s`."""
 
     kind: Literal["http", "file", "command"]
     target: str | tuple[str, ...]
@@ -63,12 +63,12 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Indicator:
-    """One indicator: `amount` names what is read in the text of `source`, and `limit` is its 100 %.
+    """One indicator: `amount` names a number in the text of `source`, and `limit` is its 100 %.
 
-    A `limit` that is a text names another number of the same source, in the same format. `labels`
-    choose among the series (or rows) of that name; `across` is what is made of several. `rate` says
-    whether it is a counter, whose growth per second counts; None: as the metric's own type says. Without
-    a limit it is a rate, which is not sent but shown.
+    A textual `limit` names another number of the same source, in the same format. `labels`
+    choose among the series (or rows) of that name; `across` combines several. `rate` is true for a counter,
+    whose growth per second counts; None takes the metric's own type. Without
+    a limit it is a rate, which is shown and not sent.
     """
 
     name: str
@@ -102,14 +102,14 @@ def parse(entries: object, *, interval_s: float) -> tuple[Indicator, ...]:
 
 
 def parse_rates(tables: Mapping[str, object], *, interval_s: float) -> tuple[Indicator, ...]:
-    """Return the rates that a file's tables declare under their fields' names; raise ValueError."""
+    """Return the rates in a file's tables, named like their fields; raise ValueError."""
     rates: list[Indicator] = []
     for name, entry in tables.items():
         try:
             if not isinstance(entry, dict):
                 raise ValueError(f"it is a table: write [{name}], and its keys below")
             _know(entry, OF_RATES)
-            # Who means a rate has a counter; not every page says of its counters that they are some.
+            # The source of a rate is a counter, even if the page does not declare it as one.
             rates.append(_reading(name, {"rate": True, **entry}, interval_s))
         except ValueError as error:
             raise ValueError(f"[{name}]: {error}") from None
@@ -129,8 +129,8 @@ def _indicator(given: Mapping[str, object], interval_s: float) -> Indicator:
     name = entry.get("name")
     if not (isinstance(name, str) and INDICATOR_NAME.fullmatch(name)):
         raise ValueError(
-            "give it a name of 1 to 32 small letters, digits and underscores, a letter first, "
-            f"that is none of {', '.join(INDICATORS)}"
+            "give it a name of 1 to 32 lower-case letters, digits and underscores, a letter first, "
+            f"and none of {', '.join(INDICATORS)}"
         )
     share = _reading(name, entry, interval_s)
     return replace(share, limit=_limit(entry, share.text_format))
@@ -144,7 +144,7 @@ def _reading(name: str, entry: Mapping[str, object], interval_s: float) -> Indic
     text_format = "number" if selector is None else SELECTORS[selector]
     needed = {"prometheus": "metric", "json": "pointer"}.get(place)
     if needed is not None and selector != needed:
-        raise ValueError(f"{place} needs {needed}: what to read there")
+        raise ValueError(f"{place} needs {needed}, the number to read there")
     amount = "" if selector is None else _words(entry[selector], selector)
     if text_format == "json":
         _pointer(amount)
@@ -174,9 +174,9 @@ def _with_preset(given: Mapping[str, object]) -> dict[str, object]:
         raise ValueError(f"{name!r} is no preset; those are {', '.join(presets.PRESETS)}")
     port = given.get("port", preset.port)
     if isinstance(port, bool) or not (isinstance(port, int) and 0 < port < 2**16):
-        raise ValueError("port is a number of 1 to 65535")
+        raise ValueError("port is a number from 1 to 65535")
     entry = preset.on(port)
-    # A source or a selector of the entry's own takes the place of the preset's, whatever its kind.
+    # An entry's own source or selector replaces the preset's, whatever its kind.
     for group in (SOURCES, tuple(SELECTORS)):
         if any(key in given for key in group):
             entry = {key: value for key, value in entry.items() if key not in group}
@@ -189,7 +189,7 @@ def _with_preset(given: Mapping[str, object]) -> dict[str, object]:
 def _only(entry: Mapping[str, object], keys: tuple[str, ...], what: str) -> str | None:
     named = [key for key in keys if key in entry]
     if len(named) > 1:
-        raise ValueError(f"{' and '.join(named)} both say {what}: give one")
+        raise ValueError(f"{' and '.join(named)} are both {what}: give one")
     return named[0] if named else None
 
 
@@ -222,13 +222,13 @@ def _url(place: str, target: object) -> str:
     if not sound:
         raise ValueError(remedy)
     if "@" in parts.netloc:
-        raise ValueError(f"{place} holds a password, which would be shown: have a command ask, such as curl")
+        raise ValueError(f"{place} holds a password, which would be shown: use a command, such as curl")
     return str(target)
 
 
 def _limit(entry: Mapping[str, object], text_format: TextFormat) -> float | str:
     limit = entry.get("limit")
-    remedy = "limit is what is 100 %: a number above 0"
+    remedy = "limit is the amount of 100 %: a number above 0"
     if isinstance(limit, str) and limit and text_format != "number":
         if text_format == "json":
             _pointer(limit)
@@ -251,7 +251,7 @@ def _across(given: object) -> Across:
     match given:
         case "sum" | "max" | "mean":
             return given
-    raise ValueError("across is sum, max or mean: what to make of several series")
+    raise ValueError("across is sum, max or mean of several series")
 
 
 def _rate(given: object) -> bool | None:

@@ -12,22 +12,22 @@ from steelyard_agent.indicators.declared import Source
 from steelyard_agent.indicators.text_formats import SourceError
 from steelyard_agent.log_text import one_line
 
-# A large server's page of metrics has some 100 kB.
+# A page of metrics of a large server has some 100 kB.
 MOST_BYTES = 1024 * 1024
 
-# What a person can do about an answer.
+# Remedies for an HTTP status.
 REMEDIES = {
     401: "have a command ask, with the password",
     403: "have it allow this address, or have a command ask, with the password",
     404: "its path is another one",
 }
 
-# Once: it reads all of the system's certificates.
+# Once: it reads all certificates of the system.
 _system_trust = cache(ssl.create_default_context)
 
 
 def fetch(source: Source, timeout_s: float, stop: threading.Event) -> str:
-    """Return a source's text; raise `SourceError`. Where `stop` is set, a command is not waited for."""
+    """Return a source's text; raise `SourceError`. If `stop` is set, a command is not waited for."""
     try:
         match source.kind:
             case "http":

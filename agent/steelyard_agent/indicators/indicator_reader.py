@@ -1,8 +1,8 @@
-"""Reads the indicators' sources, each in a thread of its own, and keeps what they said last. I/O only.
+"""Reads the indicators' sources, each in its own thread, and keeps their last values. I/O only.
 
-No sample waits for a source: it takes what is there. A source may be late, say
-nonsense or hang: its indicators are then null, and so is a value that is older
-than STALE of its intervals. That is logged when it begins and when it ends.
+No sample waits for a source: it takes the last value. A source may be late, send
+nonsense or hang: its indicators are then null. So is a value older
+than STALE of its intervals. Both are logged when they begin and when they end.
 """
 
 import logging
@@ -20,22 +20,22 @@ from steelyard_agent.log_text import one_line
 
 log = logging.getLogger(__name__)
 
-# A value may be as many of its intervals old: as long as a sample lives in Memcached.
+# The oldest value in intervals: as long as a sample lives in Memcached.
 STALE = 3.0
 
-# In its intervals, from the end of a reading that took long to the next one: a rate over less would be noise.
+# In intervals, from the end of a long reading to the next one: a rate over less would be noise.
 SHORTEST = 0.5
 
 SHORTEST_TIMEOUT_S = 2.0
 LONGEST_TIMEOUT_S = 10.0
 
 Fetch = Callable[[Source, float, threading.Event], str]
-"""Returns a source's text within so many seconds, or raises SourceError: `fetch.fetch`."""
+"""Returns a source's text within a timeout, or raises SourceError: `fetch.fetch`."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Newest:
-    """The newest evidence of an indicator, and from when it is; `failed` says why there is no value."""
+    """The newest evidence of an indicator and its time; `failed` is the reason if it has no value."""
 
     at_s: float
     evidence: Evidence
@@ -72,15 +72,15 @@ class IndicatorReader:
                 list(pool.map(self._read, sources))
 
     def evidence(self) -> tuple[Evidence, ...]:
-        """Return what is known of each indicator now, in their order; never waits."""
+        """Return the newest evidence of each indicator, in their order; never waits."""
         return tuple(self._now(one) for one in self._indicators if one.limit is not None)
 
     def rates(self) -> tuple[Evidence, ...]:
-        """Return what is known of each rate now; never waits."""
+        """Return the newest evidence of each rate; never waits."""
         return tuple(self._now(one) for one in self._indicators if one.limit is None)
 
     def close(self) -> None:
-        """Stop reading; a command that runs is killed, for no other source it is waited."""
+        """Stop reading; a running command is killed, and other sources are not waited for."""
         self._stop.set()
         for thread in self._threads:
             thread.join(0.5 / len(self._threads))
@@ -115,7 +115,7 @@ class IndicatorReader:
                 self._newest[one.name] = _Newest(now_s, evidence)
 
     def _lost(self, indicator: Indicator, why: str) -> None:
-        # A rate begins anew: over the gap it would not be that of now.
+        # A rate starts again: over the gap it would not be the present one.
         self._before.pop(indicator.name, None)
         self._newest[indicator.name] = _Newest(self._clock(), measure.failed(indicator, why), why)
 
@@ -124,14 +124,14 @@ class IndicatorReader:
         evidence, failed = newest.evidence, newest.failed
         age_s, allowed_s = self._clock() - newest.at_s, STALE * indicator.source.every_s
         if failed is None and age_s > allowed_s:
-            failed = f"nothing was read of it for {age_s:.3g} s"
+            failed = f"it has not been read for {age_s:.3g} s"
             evidence = measure.failed(indicator, failed)
         if (failed is not None) != (indicator.name in self._failing):
             what = f"the {'rate' if indicator.limit is None else 'indicator'} {indicator.name}"
             if failed is not None:
                 self._failing.add(indicator.name)
                 log.warning(
-                    "%s cannot be read: %s: %s; it is null until it can", what, indicator.source, failed
+                    "%s cannot be read: %s: %s; it is null until then", what, indicator.source, failed
                 )
             else:
                 self._failing.discard(indicator.name)

@@ -1,14 +1,14 @@
-"""What an indicator's readings mean: rates of counters, several series as one number, a share of the limit.
+"""The value of an indicator: rates of counters, several series as one number, a share of the limit.
 
 Pure. With the numbers x_s(t) of the series s at the monotonic time t, and those of the reading before it,
 
-    amount = across_s x_s(t)                                      of a gauge
-             across_s (x_s(t) - x_s(t')) / (t - t')               of a counter
+    amount = across_s x_s(t)                                      for a gauge
+             across_s (x_s(t) - x_s(t')) / (t - t')               for a counter
     value  = amount / limit, within 0..MAX_FURTHER_UTILIZATION
 
-where the limit is a number, or the same of another name; the value of what has none, a rate, is its
-amount. A series counts from the second reading that it is in, and a counter that went backwards leaves no
-figure, once, as it does in the scopes.
+The limit is a number, or the same of another name. A rate has no limit, and its value is its amount.
+A series counts from its second reading on. A counter that went backwards leaves no figure, once, as it
+does in the scopes.
 """
 
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ from steelyard_agent.indicators.text_formats import Series, SourceError
 
 TWO_READINGS = "a rate needs two readings of one counter"
 
-# What those who read load reports take at the most.
+# The largest rate that readers of load reports accept.
 MAX_RATE = 1e15
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The numbers of an indicator's amount and limit at a time; no series for a limit that was given."""
+    """The numbers of an indicator's amount and limit at a time; no series for a constant limit."""
 
     at_s: float
     amount: Series
@@ -38,7 +38,7 @@ class Reading:
 
 
 def reading(indicator: Indicator, text: str, at_s: float) -> Reading:
-    """Return what a text says of an indicator; raise `SourceError`."""
+    """Return an indicator's numbers in a text; raise `SourceError`."""
     limit = indicator.limit
     return Reading(
         at_s,
@@ -48,7 +48,7 @@ def reading(indicator: Indicator, text: str, at_s: float) -> Reading:
 
 
 def measured(indicator: Indicator, before: Reading | None, now: Reading) -> Evidence:
-    """Return the indicator's share of its limit, or a rate; raise `SourceError` where the limit is none."""
+    """Return the indicator's share of its limit, or a rate; raise `SourceError` for an unusable limit."""
     is_rate = _is_rate(indicator, now.amount)
     amount = _amount(indicator, before, now, before.amount if before else None, now.amount)
     if indicator.limit is None:
@@ -74,7 +74,7 @@ def measured(indicator: Indicator, before: Reading | None, now: Reading) -> Evid
 
 def _rate(indicator: Indicator, amount: float | None) -> Evidence:
     if amount is not None and not 0 <= amount <= MAX_RATE:
-        raise SourceError(f"it is {amount:g}/s, which is no rate")
+        raise SourceError(f"it is {amount:g}/s, not a possible rate")
     return Evidence(
         indicator=indicator.name,
         value=amount,
@@ -85,12 +85,12 @@ def _rate(indicator: Indicator, amount: float | None) -> Evidence:
 
 
 def failed(indicator: Indicator, why: str) -> Evidence:
-    """Return the evidence of an indicator that could not be read."""
+    """Return the evidence of an indicator without a reading."""
     return evidence.unmeasured(indicator.name, why, sources(indicator))
 
 
 def sources(indicator: Indicator) -> tuple[str, ...]:
-    """Return where an indicator comes from, for a person: the source, what is read there, the limit."""
+    """Return an indicator's sources for a person: the source, the number read there, the limit."""
     labels = ",".join(f'{name}="{value}"' for name, value in indicator.labels)
     read = f"{indicator.amount}{{{labels}}}" if labels else indicator.amount
     limit = indicator.limit

@@ -1,7 +1,7 @@
-"""Presets: the keys of an `[[indicator]]` for programs that many run. Pure data.
+"""Presets: the keys of an `[[indicator]]` for widespread programs. Pure data.
 
-Each is tried on text that the program itself wrote (agent/tests/fixtures/indicators/written.toml); those of
-inference engines have the names that their documentation gives.
+Each is tested on text that the program itself wrote (agent/tests/fixtures/indicators/written.toml). Those of
+inference engines use the names in their documentation.
 """
 
 from collections.abc import Mapping
@@ -13,14 +13,14 @@ PORT = "{port}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """Defaults of an entry's keys; `limit_is` says what to give where the program does not tell its limit."""
+    """Defaults of an entry's keys; `limit_is` describes the limit to give if the program reports none."""
 
     port: int
     keys: Mapping[str, str | float | tuple[str, ...]]
     limit_is: str = ""
 
     def on(self, port: int) -> dict[str, object]:
-        """Return the keys, for a program on that port."""
+        """Return the keys for a program on that port."""
         return {key: _filled(value, str(port)) for key, value in self.keys.items()}
 
 
@@ -35,14 +35,14 @@ def _filled(value: str | float | tuple[str, ...], port: str) -> object:
 
 _METRICS = f"http://127.0.0.1:{PORT}/metrics"
 
-# What waits to be accepted: the one figure of a pool of workers that the kernel knows for every server.
+# Waiting connections: the one figure of a pool of workers that the kernel has for every server.
 _ACCEPT_QUEUE = Preset(
     port=8000,
     keys={"command": ("ss", "-ltn", f"sport = :{PORT}"), "column": "Recv-Q"},
-    limit_is="so many connections that wait to be accepted are 100 %, such as the number of workers",
+    limit_is="the number of waiting connections that is 100 %, such as the number of workers",
 )
 
-_WAITING = "so many requests that wait are 100 %, such as "
+_WAITING = "the number of waiting requests that is 100 %, such as "
 
 
 def _gauge(port: int, metric: str, limit_is: str) -> Preset:
@@ -57,7 +57,7 @@ PRESETS: Mapping[str, Preset] = {
     "nginx": Preset(
         port=80,
         keys={"text": f"http://127.0.0.1:{PORT}/stub_status", "after": "Active connections:"},
-        limit_is="worker_processes x worker_connections, and half of it where nginx proxies",
+        limit_is="worker_processes x worker_connections, and half of it if nginx proxies",
     ),
     "haproxy": Preset(
         port=8404,
@@ -70,7 +70,7 @@ PRESETS: Mapping[str, Preset] = {
     "php-fpm": Preset(
         port=80,
         keys={"json": f"http://127.0.0.1:{PORT}/fpm-status?json", "pointer": "/active processes"},
-        limit_is="the pool's pm.max_children, which its status does not tell",
+        limit_is="the pool's pm.max_children, which its status does not show",
     ),
     "pgbouncer": Preset(
         port=6432,
@@ -81,7 +81,7 @@ PRESETS: Mapping[str, Preset] = {
             ),
             "column": "sv_active",
         },
-        limit_is="pool_size of the pools that are summed (all, or those that labels choose)",
+        limit_is="pool_size of the summed pools (all, or those that labels choose)",
     ),
     "gunicorn": _ACCEPT_QUEUE,
     "uvicorn": _ACCEPT_QUEUE,

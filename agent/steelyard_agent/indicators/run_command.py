@@ -1,7 +1,7 @@
 """Runs an indicator's command in bounded time and size, and leaves none of its processes. I/O only.
 
-It gets no shell, no terminal, none of Steelyard's variables, such as the key, and no blocked signal: what
-inherited one from whoever started the agent could not be ended by `timeout` or `kill`.
+It gets no shell, no terminal, none of Steelyard's variables, such as the key, and no blocked signals: with
+one inherited from the agent's parent, `timeout` or `kill` could not end it.
 """
 
 import contextlib
@@ -14,19 +14,19 @@ import time
 from steelyard_agent.indicators.text_formats import SourceError
 from steelyard_agent.log_text import one_line
 
-# What a command says when it fails, for the log.
+# Standard error of a failed command, for the log.
 MOST_COMPLAINT_BYTES = 200
 
-# How often it is looked whether the agent ends, while a command is silent; and whether it has ended.
+# Interval of looking whether the agent ends while a command is silent, and whether the command has ended.
 LOOK_S = 0.1
 END_LOOK_S = 0.005
 
 
 def run(words: tuple[str, ...], timeout_s: float, most_bytes: int, stop: threading.Event) -> bytes:
-    """Return what a command writes to stdout, up to `most_bytes`, and kill what it leaves.
+    """Return a command's standard output, up to `most_bytes`, and kill its remaining processes.
 
-    Raises TimeoutError when it takes longer or `stop` is set, OSError when it cannot be started,
-    `SourceError` when it fails.
+    Raises TimeoutError if it takes longer or `stop` is set, OSError if it cannot be started,
+    `SourceError` if it fails.
     """
     if not hasattr(os, "posix_spawnp"):
         raise SourceError("commands cannot be run on this platform: have a file written, or a URL answer")
@@ -41,7 +41,7 @@ def run(words: tuple[str, ...], timeout_s: float, most_bytes: int, stop: threadi
                 if time.monotonic() > until_s or stop.wait(END_LOOK_S):
                     raise TimeoutError
         finally:
-            # Its group has its number, and so all that it started and that made no group of their own.
+            # Its group has its number, and so have its children without a group of their own.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)
             if status is None:
@@ -79,7 +79,7 @@ def _started(words: tuple[str, ...], pipes: contextlib.ExitStack) -> tuple[int, 
 
 
 def _collect(ends: dict[int, tuple[bytearray, int]], until_s: float, stop: threading.Event) -> None:
-    """Read both ends until they are closed, or stdout has brought all that is wanted."""
+    """Read both ends until they are closed, or stdout has reached its limit."""
     out, most_bytes = next(iter(ends.values()))
     with selectors.DefaultSelector() as selector:
         for end in ends:

@@ -1,7 +1,7 @@
 """Numbers in a source's text: Prometheus's format, JSON, a table, words, or a number alone. Pure.
 
-What cannot be read raises `SourceError` with a sentence for a person. Prometheus's lines are parsed by
-prometheus_client, but only those of the metric that is asked for: a page of thousands costs little then.
+An unreadable text raises `SourceError` with a sentence for a person. prometheus_client parses only the lines
+of the wanted metric: so a page of thousands costs little.
 """
 
 import csv
@@ -16,10 +16,10 @@ from steelyard_agent.log_text import one_line
 
 Labels = tuple[tuple[str, str], ...]
 
-# A JSON document takes up to fifty times its size once it is parsed; a page of metrics does not.
+# A parsed JSON document takes up to fifty times its size; a page of metrics does not.
 LARGEST_JSON = 256 * 1024
 
-# Each costs about 10 us to parse, and those of a counter are kept until the next reading.
+# Each takes about 10 us to parse, and a counter's are kept until the next reading.
 MOST_SERIES = 1000
 
 # More than any metric's labels; a line without an end is not parsed.
@@ -29,12 +29,12 @@ NUMBER = re.compile(r"[ \t]*([-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)")
 
 INDEX = re.compile(r"0|[1-9][0-9]{0,6}")
 
-# The samples of these families count up, whatever the family's own name is.
+# The samples of these families count up, whatever the family's name is.
 PARTS = ("_bucket", "_count", "_sum")
 
 
 class SourceError(Exception):
-    """A source could not be read, or says nothing usable; the message is for a person."""
+    """A source could not be read, or has no usable content; the message is for a person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Series:
 
 
 def read(indicator: Indicator, name: str, text: str) -> Series:
-    """Return the numbers that `name` (the indicator's amount or limit) has in a text; raise `SourceError`."""
+    """Return the numbers of `name` (the indicator's amount or limit) in a text; raise `SourceError`."""
     match indicator.text_format:
         case "prometheus":
             series = _prometheus(text, name, indicator.labels)
@@ -65,14 +65,14 @@ def read(indicator: Indicator, name: str, text: str) -> Series:
 
 
 def _prometheus(text: str, metric: str, labels: Labels) -> Series:
-    # Here, because it takes 7 MB, which an agent without such a source saves.
+    # Here, because it takes 7 MB, and an agent without such a source saves them.
     from prometheus_client.parser import text_string_to_metric_families
 
     lines = _lines_of(text, metric)
     if any(len(line) > LONGEST_LINE for line in lines):
         raise SourceError(f"{metric} has a line of more than {LONGEST_LINE} characters")
     if len(lines) > MOST_SERIES:
-        raise SourceError(f"{metric} has more than {MOST_SERIES} series, which is too much")
+        raise SourceError(f"{metric} has more than {MOST_SERIES} series: choose some with labels")
     numbers: dict[Labels, float] = {}
     counter = False
     try:
@@ -88,16 +88,16 @@ def _prometheus(text: str, metric: str, labels: Labels) -> Series:
         raise SourceError(f"{metric} is not in Prometheus's text format: {one_line(str(error))}") from None
     if not numbers:
         chosen = "".join(f" {name}={value!r}" for name, value in labels)
-        raise SourceError(f"there is no metric {metric}{' with' if chosen else ''}{chosen}: see what it has")
+        raise SourceError(f"there is no metric {metric}{' with' if chosen else ''}{chosen}: look at the page")
     return Series(numbers, counter)
 
 
 def _lines_of(text: str, metric: str) -> list[str]:
-    """Return the metric's samples, and what tells its type: a family may be named without its suffix."""
+    """Return the metric's samples and its type line: a family may be named without its suffix."""
     families = {metric, *(metric.removesuffix(suffix) for suffix in ("_total", *PARTS))}
     types = "|".join(re.escape(family) for family in sorted(families))
-    # One pass at the speed of the regular expressions' own search for a line's beginning: over a page of
-    # 45 kB a fifth of what a loop over its lines takes.
+    # One pass with the regular expressions' own search for a line's beginning takes a fifth of a loop's
+    # time over the lines, for a page of 45 kB.
     return re.findall(rf"\n({re.escape(metric)}[{{ \t].*|# TYPE (?:{types}) .*)", f"\n{text}")
 
 
@@ -126,8 +126,8 @@ def _in_json(text: str, pointer: str) -> float:
 
 
 def _column(text: str, column: str, labels: Labels) -> Series:
-    # A table has its columns' names in the first line, with commas between them (CSV) or blanks.
-    # Cut once too often at the most: a megabyte of line feeds would be a million lines.
+    # A table has its columns' names in the first line, with commas (CSV) or blanks between them.
+    # At most one cut too many: a megabyte of line feeds would be a million lines.
     lines = text.removeprefix("#").lstrip().split("\n", MOST_SERIES + 1)
     if len(lines) > MOST_SERIES + 1:
         raise SourceError(f"its table has more than {MOST_SERIES} rows")
@@ -164,7 +164,7 @@ def _after(text: str, words: str) -> float:
 
 def _float(text: str, what: str) -> float:
     if len(text) > 100 or not NUMBER.fullmatch(text):
-        raise SourceError(f"{what} is {_start(text)}, which is no number")
+        raise SourceError(f"{what} is {_start(text)}, not a number")
     return float(text)
 
 

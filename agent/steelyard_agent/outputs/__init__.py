@@ -1,1 +1,1 @@
-"""Where a status is shown: ORCA load reports in a file, over HTTP and gRPC, and text for Prometheus."""
+"""Outputs of a status: ORCA load reports in a file, over HTTP and gRPC, and text for Prometheus."""

@@ -1,6 +1,6 @@
 """The agent's HTTP responses. Pure: the bytes of a request in, those of a response out.
 
-Two pages that are read, and nothing that could be changed: /orca and /metrics; of a node's agent /metrics
+There are two pages to read, and nothing to change: /orca and /metrics; for a node's agent /metrics
 and /healthz.
 Every answer ends its connection.
 """
@@ -28,7 +28,7 @@ class _Page:
 
 
 def complete(request: bytes) -> bool:
-    """Tell whether a request can be answered: its header has come, or is too long."""
+    """Return whether a request can be answered: its header is complete, or too long."""
     return b"\r\n\r\n" in request or b"\n\n" in request or len(request) > LONGEST_REQUEST
 
 

@@ -1,7 +1,7 @@
-"""The agent's HTTP server: one thread, whatever its clients do. I/O only; what it says is in `http_response`.
+"""The agent's HTTP server: one thread, whatever its clients do. I/O only; `http_response` has the pages.
 
-No client can hold it up: it has TIMEOUT_S for its request and the answer together, and when there are
-too many the oldest is let go. Sampling is another thread, which only leaves its newest status here.
+No client can hold it up: a client has TIMEOUT_S for its request and the answer together, and with
+too many of them the oldest is dropped. Sampling is another thread, and only leaves its newest status here.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ Respond = Callable[..., bytes]
 
 
 class HttpServer:
-    """Answers requests until it is closed; raises OSError where it cannot listen."""
+    """Answers requests until it is closed; raises OSError if it cannot listen."""
 
     def __init__(self, address: Address, respond: Respond) -> None:
         self.address = address
@@ -66,7 +66,7 @@ class HttpServer:
     async def _serve(self, listener: socket.socket) -> None:
         server = await asyncio.start_server(self._answer, sock=listener, backlog=MOST_CLIENTS)
         await self._end.wait()
-        # Who was accepted just now comes to _clients in a moment; asyncio forgets him if it closes before.
+        # A client accepted just now joins _clients in a moment; asyncio forgets it if it closes before.
         self._loop.remove_reader(listener)
         while len(asyncio.all_tasks()) > 1:
             for client in self._clients:

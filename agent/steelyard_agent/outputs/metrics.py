@@ -1,6 +1,6 @@
-"""The agent's newest status, and it as text for Prometheus (version 0.0.4). Pure.
+"""The agent's newest status, and its text for Prometheus (version 0.0.4). Pure.
 
-A figure that was not measured has no line: a gap in a graph, and not a zero.
+A figure without a measurement has no line: a gap in a graph, and not a zero.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ Labels = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deliveries:
-    """What every status tells of the way to Memcached; `at_s` is monotonic.
+    """The part of every status about Memcached; `at_s` is monotonic.
 
     `delivered` and `dropped` count samples since the start; `reachable` is by Memcached server.
     """
@@ -31,10 +31,10 @@ class Deliveries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status(Deliveries):
-    """The state after a tick. `record` is None while there is nothing to sample.
+    """The state after a tick. `record` is None without a sample.
 
-    `registered` tells whether a controller took the last registration, None for a server that has none;
-    `application` is what the application itself says (ORCA).
+    `registered` is whether a controller accepted the last registration, None for a server without one;
+    `application` is the application's own load report (ORCA).
     """
 
     record: SampleRecord | None
@@ -43,7 +43,7 @@ class Status(Deliveries):
 
 
 def is_fresh(status: Deliveries | None, now_s: float) -> bool:
-    """Tell whether the status is newer than samples live in Memcached."""
+    """Return whether the status is younger than a sample's life in Memcached."""
     return status is not None and now_s - status.at_s <= status.stale_s
 
 
@@ -53,28 +53,28 @@ def fresh(status: Status | None, now_s: float) -> SampleRecord | None:
 
 
 def family(name: str, kind: str, about: str, values: Iterable[tuple[Labels, float]]) -> list[str]:
-    """Return the lines of one metric; none where it has no value."""
+    """Return the lines of one metric; none without a value."""
     lines = [f"{name}{_labels(labels)} {_number(number)}" for labels, number in values]
     return [f"# HELP {name} {about}", f"# TYPE {name} {kind}", *lines] if lines else []
 
 
 def common_families(status: Deliveries | None, *, cpu_s: float) -> list[str]:
-    """Return the lines of what every agent has: `cpu_s` that it spent, and what became of its samples."""
-    lines = family("process_cpu_seconds_total", "counter", "CPU time that the agent spent.", [({}, cpu_s)])
+    """Return the lines of every agent: its CPU time `cpu_s`, and the fate of its samples."""
+    lines = family("process_cpu_seconds_total", "counter", "CPU time of the agent.", [({}, cpu_s)])
     if status is not None:
         lines += family(
-            "steelyard_agent_samples_total", "counter", "Samples since the start, by what became of them.",
+            "steelyard_agent_samples_total", "counter", "Samples since the start, by outcome.",
             [({"result": "delivered"}, status.delivered), ({"result": "dropped"}, status.dropped)],
         )  # fmt: skip
         lines += family(
-            "steelyard_agent_memcached_up", "gauge", "Whether a server took the last sample it was offered.",
+            "steelyard_agent_memcached_up", "gauge", "Whether a server took its last sample.",
             [({"server": server}, float(up)) for server, up in status.reachable.items()],
         )  # fmt: skip
     return lines
 
 
 def prometheus(status: Status | None, record: SampleRecord | None, *, cpu_s: float) -> str:
-    """Return Prometheus's page; `record` is the sample if it is fresh, `cpu_s` what this process spent."""
+    """Return Prometheus's page; `record` is a fresh sample or None, `cpu_s` the CPU time of this process."""
     lines = common_families(status, cpu_s=cpu_s)
     if status is not None:
         lines += family(
@@ -107,7 +107,7 @@ def prometheus(status: Status | None, record: SampleRecord | None, *, cpu_s: flo
 
 
 def measured(label: str, names: Iterable[str], values: Iterable[float | None]) -> list[tuple[Labels, float]]:
-    """Return the values that are there, each with its name as a label."""
+    """Return the values other than None, each with its name as a label."""
     return [({label: name}, value) for name, value in zip(names, values, strict=True) if value is not None]
 
 

@@ -1,6 +1,6 @@
-"""The node agent's newest status, and it as text for Prometheus. Pure.
+"""The node agent's newest status, and its text for Prometheus. Pure.
 
-Series of pods are bounded by how many are sampled (`pod_list.MOST_PODS`), and end with them.
+The number of pods' series is bounded by `pod_list.MOST_PODS`, and a series ends with its pod.
 """
 
 from collections.abc import Callable
@@ -13,9 +13,9 @@ from steelyard_agent.outputs.metrics import Deliveries, Labels, common_families,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStatus(Deliveries):
-    """The state after a tick. `records` are the samples that were taken at it.
+    """The state after a tick, with its samples in `records`.
 
-    `absent` counts pods that had none; `listed` tells whether the API server answered when it was last asked.
+    `absent` counts pods without a sample; `listed` is whether the API server answered the last time.
     """
 
     records: tuple[SampleRecord, ...]
@@ -24,7 +24,7 @@ class NodeStatus(Deliveries):
 
 
 def prometheus(status: NodeStatus | None, now_s: float, *, cpu_s: float) -> str:
-    """Return Prometheus's page; `cpu_s` is what this process spent."""
+    """Return Prometheus's page; `cpu_s` is the CPU time of this process."""
     lines = common_families(status, cpu_s=cpu_s)
     if status is not None:
         lines += family(

@@ -1,8 +1,8 @@
-"""Reads the application's own ORCA load report, a file that it writes anew every few seconds. I/O only.
+"""Reads the application's own ORCA load report, a file rewritten every few seconds. I/O only.
 
     TEXT rps_fractional=118.5,eps=0.2,application_utilization=0.7,named_metrics.queue=3
 
-A file that has not been written for STALE_S says nothing any more: its application
+A file unchanged for STALE_S counts as empty: its application
 has ended or hangs, and its rate is over.
 """
 
@@ -24,7 +24,7 @@ NOTHING: LoadReport = {}
 class ApplicationLoadReport:
     """One file; a failure is logged when it begins, when it changes and when it ends.
 
-    Its age goes by `clock`, a monotonic one, from when it was first seen as it is.
+    Its age is counted on `clock`, a monotonic one, from the first sight of its present content.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
@@ -35,7 +35,7 @@ class ApplicationLoadReport:
         self._wrong: str | None = None
 
     def read(self) -> LoadReport:
-        """Return what the application says now; nothing where it says nothing, or what nobody can read."""
+        """Return the application's load report; empty if it has none, or an unreadable one."""
         now_s, wrong, report = self._clock(), None, NOTHING
         try:
             state = self._path.stat()

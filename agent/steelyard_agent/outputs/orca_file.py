@@ -1,8 +1,8 @@
 """Keeps the newest sample in a file, as an ORCA value. I/O only.
 
 The file is replaced in one step, so that a reader never sees half of it, and
-is not there while there is nothing to show. It is not synced to disk: what it
-says is worthless after a restart. (Put it on a tmpfs, such as /run.)
+removed while there is nothing to show. It is not synced to disk: after a restart
+its content has no value. (Put it on a tmpfs, such as /run.)
 """
 
 import logging
@@ -25,7 +25,7 @@ class OrcaFile:
         self._failing = False
 
     def show(self, status: Status) -> None:
-        """Write the sample's value, or remove the file when there is none."""
+        """Write the sample's value, or remove the file if there is none."""
         report = {} if status.record is None else orca_report.joined(status.record, status.application)
         value = orca_report.text(report)
         try:

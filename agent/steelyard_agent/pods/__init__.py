@@ -1,1 +1,1 @@
-"""The pods of a Kubernetes node: which are to be sampled, and one agent that samples them all."""
+"""The pods of a Kubernetes node: the list of those to sample, and one agent for all of them."""

@@ -26,13 +26,13 @@ TIMEOUT_S = 5.0
 MOST_BYTES = 16 * 1024 * 1024
 MOST_TOKEN_BYTES = 65536
 
-# An error is a Status object, whose message is a sentence.
+# An error is a Status object with a sentence as its message.
 MOST_MESSAGE_CHARACTERS = 300
 
 
 @dataclass(frozen=True, slots=True)
 class ApiFault:
-    """Why there is no list: of what kind, and in words."""
+    """The reason for a missing list: its kind, and a sentence."""
 
     kind: str
     why: str
@@ -53,7 +53,7 @@ class ApiClient:
         try:
             token = regular_file.read(str(self._folder / "token"), MOST_TOKEN_BYTES).strip().decode("ascii")
             trust = ssl.create_default_context(cafile=str(self._folder / "ca.crt"))
-        except (OSError, ValueError) as error:  # the latter for what is neither a token nor a certificate
+        except (OSError, ValueError) as error:  # the latter for a malformed token or certificate
             why = one_line(str(error)) or type(error).__name__
             return ApiFault("token", f"the ServiceAccount's token and ca.crt cannot be read: {why}")
         try:
@@ -67,7 +67,7 @@ class ApiClient:
         try:
             return pod_list.parse(answer.body)
         except (ValueError, RecursionError) as error:
-            return ApiFault("malformed", f"what {name} answers cannot be read: {one_line(str(error))}")
+            return ApiFault("malformed", f"the answer of {name} cannot be read: {one_line(str(error))}")
 
     def _ask(self, token: str, trust: ssl.SSLContext) -> Answer:
         return http_exchange.exchange(
@@ -82,7 +82,7 @@ class ApiClient:
 
 
 def _said(answer: Answer) -> str:
-    """Return what the API server says of itself, and the remedy where it is known."""
+    """Return the API server's own message, and the remedy if it is known."""
     try:
         document = json.loads(answer.body)
         message = str(document["message"])
@@ -90,7 +90,7 @@ def _said(answer: Answer) -> str:
         message = ""
     remedies = {
         401: "the token is not (any more) the API server's",
-        403: "the ServiceAccount needs a ClusterRole that may list pods",
+        403: "the ServiceAccount needs a ClusterRole with the right to list pods",
     }
     words = [one_line(message)[:MOST_MESSAGE_CHARACTERS], remedies.get(answer.status, "")]
     return "".join(f": {word}" for word in words if word)

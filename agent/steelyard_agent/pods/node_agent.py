@@ -1,6 +1,6 @@
 """One tick for all pods of a node: read, sample, send in one round, show. `loop` decides when.
 
-I/O comes in as arguments. What is kept of each pod, its last reading and the number of its last record, lives
+I/O comes in as arguments. The state of a pod, its last reading and the number of its last record, lives
 as long as the pod is listed.
 """
 
@@ -25,10 +25,10 @@ class _Watched:
 
 
 class NodeAgent:
-    """The pods that `pods` returns, each sampled and sent under its own name by what `watch` makes for it.
+    """The pods that `pods` returns; `watch` makes the sampler and the records of each.
 
-    A pod that is being deleted is sampled until its control group is gone; its samples say that it leaves.
-    `clock` is monotonic; a status is stale after `stale_s`; `listed` tells whether the API server answers.
+    A pod under deletion is sampled until its control group is gone; its samples are marked as leaving.
+    `clock` is monotonic; a status is stale after `stale_s`; `listed` is whether the API server answers.
     """
 
     def __init__(
@@ -80,10 +80,10 @@ class NodeAgent:
         return tuple(records)
 
     def leave(self) -> None:
-        """Say nothing: the pods go on without this agent, and the next one samples them."""
+        """Send nothing: the pods go on without this agent, and the next one samples them."""
 
     def evidence(self) -> dict[str, Sequence[Evidence]]:
-        """Return what the last samples were made of, by upstream/peer; nothing for a pod without one."""
+        """Return the evidence of the last samples, by upstream/peer; nothing for a pod without one."""
         return {watched.stream.name: watched.evidence for watched in self._watched.values()}
 
     def _tell(self, records: tuple[SampleRecord, ...]) -> None:

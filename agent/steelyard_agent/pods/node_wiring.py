@@ -26,12 +26,12 @@ from steelyard_agent.readers.pod_network import PodNetwork
 from steelyard_agent.record_stream import RecordStream
 from steelyard_agent.sample import Indicators
 
-# On the wire a pod is what it is measured as.
+# On the wire, a pod has the scope of its measurement.
 SCOPE = "cgroup"
 
 
 def pod_poll(settings: PodsSettings) -> PodPoll:
-    """Return what asks for the node's pods, which has not begun yet."""
+    """Return the poll of the node's pods, which has not begun yet."""
     client = ApiClient(settings.api_server, settings.service_account, settings.node)
     return PodPoll(client, random=random.random)
 
@@ -47,7 +47,7 @@ def node_agent(
     show: Sequence[Callable[[NodeStatus], None]] = (),
     extras: bool = False,
 ) -> NodeAgent:
-    """Return the agent of the pods that the poll knows. `extras`: also read what is only shown."""
+    """Return the agent of the poll's pods. `extras`: also read figures that are only shown."""
     return NodeAgent(
         lambda: poll.pods,
         watcher(limits, key, extras=extras),
@@ -69,7 +69,7 @@ def watcher(
     root: Path = Path("/"),
     clock: Callable[[], float] = time.monotonic,
 ) -> Callable[[Pod], tuple[Sampler, RecordStream]]:
-    """Return what makes a pod's sampler and its records; all pods share one look at the machine."""
+    """Return the factory of a pod's sampler and records; all pods share one view of the machine."""
     groups = PodGroups(root=root)
     hardware, moment = Hardware(devices_below(root), ColumnReader()), Moment()
 
@@ -92,7 +92,7 @@ def watcher(
             upstream=pod.upstream,
             peer=pod.name,
             scope=SCOPE,
-            # Another pod of the same name (a StatefulSet's) begins to count again.
+            # Another pod of the same name (a StatefulSet's) starts its counters again.
             boot=secrets.token_hex(8),
             wall_clock=time.time,
             key=key,

@@ -1,11 +1,11 @@
-"""The API server's list of pods: which are sampled, each for which upstream, and which cannot be.
+"""The API server's list of pods: those to sample, with their upstreams, and those that cannot be sampled.
 
-Pure: the text of an answer in, pods and faults out. Of each pod only the metadata is asked for
+Pure: the text of an answer in, pods and faults out. The request is for metadata only
 (`PartialObjectMetadataList`, https://kubernetes.io/docs/reference/using-api/api-concepts/). The upstream is
 the value of the label `steelyard/upstream`, the peer the pod's name.
 
-A static pod's control group is named after its hash, the pod's name in the kubelet, and not after the uid
-that the API server gave its mirror (kubelet, `pkg/kubelet/types`: `kubernetes.io/config.hash`).
+A static pod's control group is named after its hash, the pod's name in the kubelet. The uid of its mirror in
+the API server is another one (kubelet, `pkg/kubelet/types`: `kubernetes.io/config.hash`).
 """
 
 import json
@@ -23,16 +23,16 @@ STATIC = "kubernetes.io/config.hash"
 KIND = "PartialObjectMetadataList"
 ACCEPT = f"application/json;as={KIND};g=meta.k8s.io;v=v1"
 
-# Twice what a kubelet takes by default (110), and the most that is common.
+# Twice a kubelet's default maximum (110), and the highest common one.
 MOST_PODS = 250
 
-# What may be part of a folder's name. A uid is the API server's; a hash is 32 digits.
+# Possible parts of a folder's name. A uid is the API server's; a hash is 32 digits.
 _UID = re.compile(r"[0-9A-Za-z-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """A pod to be sampled. `uid` is what its control group is named after; `leaving`: it is being deleted."""
+    """A pod to be sampled. `uid` names its control group; `leaving`: it is being deleted."""
 
     namespace: str
     name: str
@@ -42,40 +42,40 @@ class Pod:
 
     @property
     def full_name(self) -> str:
-        """Return the name that tells it from the pods of other namespaces."""
+        """Return the name with the namespace, which is unique."""
         return f"{self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodList:
-    """The pods that are sampled, in the order of their names, and why the others are not, by their names."""
+    """The sampled pods, sorted by name, and the reasons against the others, by name."""
 
     pods: tuple[Pod, ...]
     faults: Mapping[str, str]
 
 
 def path(node: str) -> str:
-    """Return what to ask the API server for: the running pods of a node that have the label."""
+    """Return the path of the request to the API server: a node's running pods with the label."""
     asked = {
         "labelSelector": LABEL,
         "fieldSelector": f"spec.nodeName={node},status.phase=Running",
-        # From the API server's memory, which may be a moment old: etcd is not asked.
+        # From the API server's cache, which may be a moment old: etcd is not asked.
         "resourceVersion": "0",
     }
     return f"/api/v1/pods?{urlencode(asked)}"
 
 
 def parse(text: bytes) -> PodList:
-    """Read an answer; raise ValueError where it is no list of pods."""
+    """Read an answer; raise ValueError if it is not a list of pods."""
     document = json.loads(text)
     if not isinstance(document, dict) or document.get("kind") != KIND:
         raise ValueError(f"it is no {KIND}")
-    items = document.get("items") or []  # of no pods it is null
+    items = document.get("items") or []  # without pods it is null
     if not isinstance(items, list):
         raise ValueError("its items are no list")
     pods: dict[str, Pod] = {}
     faults: dict[str, str] = {}
-    # The older first: of two that claim one name it is the one that is believed already.
+    # Older ones first: among two that claim one name, the older one is sampled already.
     for one in sorted((_metadata(item) for item in items), key=_age):
         pod = _pod(one)
         if isinstance(pod, str):
@@ -113,7 +113,7 @@ def _pod(metadata: Mapping[str, object]) -> Pod | str:
     uid = annotations.get(STATIC) if isinstance(annotations, dict) else None
     uid = uid or metadata.get("uid")
     if not isinstance(namespace, str) or not isinstance(uid, str) or not _UID.fullmatch(uid):
-        return "the API server tells neither its namespace nor its uid"
+        return "the API server names neither its namespace nor its uid"
     if not isinstance(name, str) or not wire.is_name(name):
         return "a peer's name has at most 64 letters: give the pod a shorter name"
     if not isinstance(upstream, str) or not wire.is_name(upstream):

@@ -1,7 +1,7 @@
-"""Asks for the node's pods every now and then, in a thread of its own: no sample waits for the API server.
+"""Asks for the node's pods every few seconds, in its own thread: no sample waits for the API server.
 
-A poll and no watch: one GET each few seconds, which the API server answers from its memory, has nothing to
-resume and nothing that can hang. Whatever it does not answer, the pods that are known stay. Every change is
+A poll is simpler than a watch: one GET, answered from the API server's cache, has nothing to
+resume and nothing that can hang. Without an answer the known pods stay. Every change is
 logged once.
 """
 
@@ -19,26 +19,26 @@ log = logging.getLogger(__name__)
 # A pod is not ready within less, and a thousand nodes ask 200 times a second.
 EVERY_S = 5.0
 
-# A pause is shorter by up to this share of it: nodes that were started together do not ask together.
+# A pause is shorter by up to this share of it, so that nodes started together do not ask together.
 SPREAD = 0.2
 
 # After failures the pause doubles up to this.
 LONGEST_PAUSE_S = 40.0
 
-# A line of the log has so many names at the most.
+# Names in a line of the log, at most.
 MOST_NAMES = 10
 
 
 def pause_s(failures: int, random: float) -> float:
-    """Return how long to wait after so many failures in a row; `random` is within 0..1. Pure."""
+    """Return the pause after this number of failures in a row; `random` is within 0..1. Pure."""
     doubled_s = EVERY_S * 2.0 ** min(max(failures - 1, 0), 10)
     return min(doubled_s, LONGEST_PAUSE_S) * (1.0 - SPREAD * random)
 
 
 class PodPoll:
-    """The node's pods as the API server told them last; `step` may be called alone.
+    """The node's pods in the API server's last list; `step` may be called alone.
 
-    `fault` is why the last answer was none; None: it was one, or nothing was asked yet.
+    `fault` is why the last answer had no list; None if it had one, or before the first request.
     """
 
     def __init__(self, ask: Callable[[], PodList | ApiFault], *, random: Callable[[], float]) -> None:
@@ -54,7 +54,7 @@ class PodPoll:
 
     @property
     def reachable(self) -> bool:
-        """Tell whether the API server gave a list when it was last asked."""
+        """Return whether the API server's last answer was a list."""
         return self._asked and self.fault is None
 
     def start(self) -> None:
@@ -72,11 +72,11 @@ class PodPoll:
         if isinstance(answer, ApiFault):
             self._failures += 1
             if self.fault is None or answer.kind != self.fault.kind:
-                log.warning("%s; the pods that are known (%d) go on", answer.why, len(self.pods))
+                log.warning("%s; the known pods (%d) go on", answer.why, len(self.pods))
             self.fault = answer
         else:
             if self.fault is not None:
-                log.info("the API server tells the pods again")
+                log.info("the API server lists the pods again")
             self._failures, self.fault = 0, None
             self._take(answer)
         return pause_s(self._failures, self._random())

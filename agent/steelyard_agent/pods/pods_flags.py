@@ -1,4 +1,4 @@
-"""What the text of the flags for a node's pods means, and which flags are for one server only. Pure."""
+"""Parsers of the flags for a node's pods, and the flags for one server only. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -8,7 +8,7 @@ from pathlib import Path
 from steelyard_protocol import setting_values
 from steelyard_protocol.setting_values import Address
 
-# Set by the kubelet in every container, as the address of the Service "kubernetes" is.
+# Set by the kubelet in every container, like the address of the Service "kubernetes".
 HOST_VARIABLE = "KUBERNETES_SERVICE_HOST"
 PORT_VARIABLE = "KUBERNETES_SERVICE_PORT"
 
@@ -23,18 +23,18 @@ _OF_ONE_SERVER: Mapping[str, str] = {
     "orca": "for Prometheus give --metrics; ORCA is spoken by an agent beside the server (a sidecar)",
     "orca-grpc": "ORCA is spoken by an agent beside the server (a sidecar)",
     "orca-app": "ORCA is spoken by an agent beside the server (a sidecar)",
-    "register": "the controller finds pods by itself",
+    "register": "the controller discovers pods",
 }
-"""Flags that would say one thing of every pod, and what there is instead."""
+"""Flags with one meaning for all pods, and the alternatives."""
 
 OF_PODS = ("node", "service-account", "metrics")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodsSettings:
-    """Whose pods, where to ask for them, and where /metrics is shown.
+    """The node, the API server to ask for its pods, and the address of /metrics.
 
-    `service_account` is the folder that has the token and ca.crt.
+    `service_account` is the folder with the token and ca.crt.
     """
 
     node: str
@@ -51,12 +51,12 @@ def node(text: str) -> str:
 
 
 def metrics(text: str) -> Address:
-    """Return the address where /metrics and /healthz are answered."""
+    """Return the address of /metrics and /healthz."""
     return setting_values.address(text, "127.0.0.1", None, "give an address, such as 0.0.0.0:9811")
 
 
 def api_server(environment: Mapping[str, str]) -> Address:
-    """Return the API server's address; the ValueError names what is not set."""
+    """Return the API server's address; the ValueError names the missing variable."""
     host, port = environment.get(HOST_VARIABLE, ""), environment.get(PORT_VARIABLE, "")
     if not host:
         raise ValueError(f"{HOST_VARIABLE} is not set, as it is in every container of a pod")
@@ -67,7 +67,7 @@ def api_server(environment: Mapping[str, str]) -> Address:
 
 
 def refusal(given: Iterable[str]) -> str | None:
-    """Return why the pods of a node cannot be sampled with one of these flags; None: they can."""
+    """Return why the pods of a node cannot be sampled with one of these flags; None if they can."""
     wrong = next((flag for flag in given if flag in _OF_ONE_SERVER), None)
     return (
         None

@@ -1,1 +1,1 @@
-"""Readers: the only modules that ask psutil, or open /proc, /sys and control groups. `scope` chooses one."""
+"""Readers: the only modules with psutil, /proc, /sys and control groups. `scope` chooses one."""

@@ -1,11 +1,11 @@
 """Reads the cgroup scope: a container, or any control group, v1 and v2.
 
-I/O only, Linux only. A limit on a group above holds all that is in it, so each
-limit has to be compared with what is used at its own level: CPU and memory are read
-at the group itself and at each one above it that has a limit.
+I/O only, Linux only. A limit on a parent group holds all of its children, so each
+limit is compared with the use at its own level: CPU and memory are read
+at the group itself and at each ancestor with a limit.
 
-All levels' limits are looked for every `LIMITS_AGE_S`; the quota that holds the group is read
-with each sample, and where it changed all levels are looked at again before the sample is taken.
+All levels' limits are looked up every `LIMITS_AGE_S`. The binding quota is read
+with each sample; if it has changed, all levels are looked up again before the sample is taken.
 """
 
 import time
@@ -26,31 +26,31 @@ from steelyard_agent.scopes.reading import Absent
 
 T = TypeVar("T")
 
-# Limits can change while a container runs (docker update, a resized pod), and rarely do. A reader that
-# read all of them every second would open twice as many files; the one that holds the group is read.
+# Limits can change while a container runs (docker update, a resized pod), and rarely do. Reading all of them
+# every second would open twice as many files; the binding one is read.
 LIMITS_AGE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Levels:
-    """A group's levels: its own first, then those above it that have a limit.
+    """A group's levels: its own first, then its ancestors with a limit.
 
-    Each has its limit and stands beside the group in which its use is counted, None where it is in none.
+    Each has its limit, and the group that counts its use, or None.
     """
 
     cpu: tuple[tuple[Level, Cgroup | None], ...]
     memory: tuple[tuple[Level, Cgroup], ...]
     cpuset_cores: int | None
     quota: tuple[Cgroup, float | None] | None = None
-    """The group with the tightest quota, and that quota; where none has one, the group itself."""
+    """The group with the tightest quota, and that quota; without any quota, the group itself."""
 
 
 class CgroupReader:
-    """Reads this process's own group below `root`, or the one that `find` returns.
+    """Reads this process's own group below `root`, or the result of `find`.
 
-    `count_net`: count NICs, which are those that `nics` returns, else this process's: its network namespace
-    is the group's own. Where several groups are read, `name` is what this one is called, and all of them
-    have the same `hardware` and `moment`.
+    `count_net`: count NICs, either those that `nics` returns or this process's, if its network namespace
+    is the group's own. With several groups, `name` is this one's, and all of them
+    share `hardware` and `moment`.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class CgroupReader:
         self._found_at_s: float | None = None
 
     def __call__(self) -> CgroupReading | Absent:
-        """Read the group, or say why there is none; never raises."""
+        """Read the group, or return the reason for its absence; never raises."""
         at_s = self._clock()
         try:
             self._refresh(at_s)
@@ -101,7 +101,7 @@ class CgroupReader:
         except (OSError, ValueError) as error:
             found_before = self._found_at_s not in {None, at_s}
             self._found_at_s = None
-            if found_before:  # it is gone since; there may be another one, and if not, that is the reason
+            if found_before:  # it has ended; there may be another one, and if not, that is the reason
                 return self()
             whose = f"{self._name}: its" if self._name else "the"
             return Absent(f"{whose} control group cannot be found ({error})")
@@ -180,7 +180,7 @@ def _levels(root: Path, groups: Mapping[str, Cgroup]) -> _Levels:
         for group in (limited.upwards if limited is not None else ())
     }
     return _Levels(
-        # The group itself comes first, so of equals, and where no group has a quota, it is the one.
+        # The group itself comes first, and so is chosen among equals, and if no group has a quota.
         quota=min(quotas.items(), key=lambda each: inf if each[1] is None else each[1], default=None),
         cpu=tuple(_cpu_levels(groups.get("cpuacct"), quotas)),
         memory=tuple(_memory_levels(root, groups)),
@@ -197,7 +197,7 @@ def _cpu_levels(
         levels.append(_cpu_level(counted, counted, own, None if own is None else quotas[own]))
     for group, quota in quotas.items():
         if quota is not None and group != own:
-            # v1 may count time in another group than the one it limits: no figure for that limit then.
+            # v1 may count time in another group than the limited one: no figure for that limit then.
             inside = counted is not None and group.holds(counted)
             at = Cgroup(mount=counted.mount, path=group.path) if counted is not None and inside else None
             levels.append(_cpu_level(group, at, group, quota))
@@ -225,7 +225,7 @@ def _memory_levels(root: Path, groups: Mapping[str, Cgroup]) -> list[tuple[Level
     inherited = cgroup_files.inherited_memory_limit_bytes(root, own)
     seen = tightest(limits.values())
     if inherited is not None and (seen is None or inherited < seen):
-        limits[own] = inherited  # it is set above what is seen here, where use cannot be read
+        limits[own] = inherited  # its group is above the visible ones, and its use cannot be read
     return [
         (
             Level(

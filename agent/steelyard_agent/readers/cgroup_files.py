@@ -1,7 +1,7 @@
-"""Control groups: where this process's are mounted, and the counters and limits of one, v1 and v2.
+"""Control groups: the mounts of this process's, and the counters and limits of one, v1 and v2.
 
-I/O only; the text of the files is parsed in `cgroup_text` and `proc_text`. What is counted may raise;
-a limit whose file is missing or says "none" is no limit: the topmost group has none of them.
+I/O only; `cgroup_text` and `proc_text` parse the text of the files. Reading a counter may raise.
+A limit with a missing file or the text "none" is no limit: the topmost group has no limits.
 """
 
 import os
@@ -17,7 +17,7 @@ from steelyard_agent.scopes.cgroup import Throttling, tightest
 
 CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "blkio")
 
-# What is read of a group, and its file in v1 and in v2.
+# Figures of a group, and their files in v1 and in v2.
 FILES: Mapping[str, tuple[str, str]] = {
     "cpu": ("cpuacct.usage", "cpu.stat"),
     "cpu limit": ("cpu.cfs_quota_us", "cpu.max"),
@@ -26,12 +26,12 @@ FILES: Mapping[str, tuple[str, str]] = {
     "operations": ("blkio.throttle.io_serviced", "io.stat"),
 }
 
-# v1's only sign of a limit that lies above what a container can see; it is a line of memory.stat.
+# v1's only sign of a limit above a container's view; it is a line of memory.stat.
 INHERITED = "hierarchical_memory_limit"
 
 
 def mounts(root: Path) -> tuple[Mount, ...]:
-    """Return the hierarchies that are mounted."""
+    """Return the mounted hierarchies."""
     return cgroup_text.parse_mounts(read(below(root, "/proc/self/mountinfo")))
 
 
@@ -44,18 +44,18 @@ def own_groups(root: Path) -> dict[str, Cgroup]:
 
 
 def mount_of(controller: str, mounted: Iterable[Mount]) -> Mount | None:
-    """Return the hierarchy that a controller is in: v1's where v1 has it, else v2's."""
+    """Return the hierarchy of a controller: v1's if v1 has it, else v2's."""
     own = next((mount for mount in mounted if controller in mount.controllers), None)
     return own or next((mount for mount in mounted if mount.version == 2), None)
 
 
 def groups_at(root: Path, mounted: Iterable[Mount], path: str) -> dict[str, Cgroup]:
-    """Return the group of this path in each controller that has one there."""
+    """Return the group of this path in each controller that has one."""
     groups: dict[str, Cgroup] = {}
     for controller in CONTROLLERS:
         mount = mount_of(controller, mounted)
         group = None if mount is None else Cgroup(mount=mount, path=path)
-        # Limits are handed down to a group that is not there in a controller; counts are not.
+        # A controller without that group inherits the limits of its ancestors, but not their counts.
         if group is not None and controller in {"cpu", "cpuset"}:
             group = next((level for level in group.upwards if exists(below(root, level.folder))), None)
         if group is not None and exists(below(root, group.folder)):
@@ -64,23 +64,23 @@ def groups_at(root: Path, mounted: Iterable[Mount], path: str) -> dict[str, Cgro
 
 
 def is_container_view(root: Path, mount: Mount) -> bool:
-    """Tell whether the topmost group seen here is only a part of the machine's: a container's view."""
+    """Return whether the topmost visible group is only a part of the machine's: a container's view."""
     point = below(root, mount.point)
     if mount.version == 1:
-        # The release agent is a file of the very topmost group alone.
+        # Only the very topmost group has the file release_agent.
         return mount.root != "/" or (exists(f"{point}/tasks") and not exists(f"{point}/release_agent"))
     return mount.root != "/" or exists(f"{point}/cgroup.type")
 
 
 def container_of(root: Path, group: Cgroup) -> Cgroup:
-    """Return the whole container that a group is in: systemd inside of one has made units below it."""
+    """Return the whole container of a group: systemd inside of a container makes units below it."""
     if group.unit and is_container_view(root, group.mount):
         return Cgroup(mount=group.mount, path="/", exact=group.exact)
     return group
 
 
 def used_s(root: Path, group: Cgroup) -> float:
-    """Return the CPU seconds that the group and those in it have used."""
+    """Return the CPU seconds of the group and its children."""
     text = read(below(root, file_of(group, "cpu")))
     return proc_text.flat_value(text, "usage_usec") / 1e6 if group.mount.version == 2 else int(text) / 1e9
 
@@ -110,14 +110,14 @@ def io_ops(root: Path, group: Cgroup, whole_disks: Collection[str]) -> Mapping[s
     parse = cgroup_text.parse_io_stat if group.mount.version == 2 else cgroup_text.parse_io_serviced
     counts = parse(text)
     if group.mount.version == 1 and not counts:
-        # Recent kernels' v1 counts only on disks that had a throttling rule once: that is no figure, not 0.
+        # Recent kernels' v1 counts only disks that had a throttling rule once: no figure then, rather than 0.
         return None
-    # What is stacked on a disk (dm, md, loop) repeats the disk's own operations.
+    # A device stacked on a disk (dm, md, loop) repeats the disk's own operations.
     return {device: count for device, count in counts.items() if device in whole_disks}
 
 
 def throttling(root: Path, group: Cgroup) -> Throttling | None:
-    """Return how often the group's quota held it; None where the cpu controller does not reach."""
+    """Return the periods in which the group's quota held it; None if the cpu controller does not reach it."""
     text = read_or_none(f"{below(root, group.folder)}/cpu.stat")
     stat = {} if text is None else proc_text.parse_flat(text)
     if "nr_periods" not in stat:
@@ -129,7 +129,7 @@ def throttling(root: Path, group: Cgroup) -> Throttling | None:
 
 
 def identity(root: Path, group: Cgroup) -> tuple[object, ...]:
-    """Return what tells the group from a later one of the same name; raise when it is gone."""
+    """Return the identity of the group, another one for a later group of its name; raise if it is gone."""
     folder = below(root, group.folder)
     return folder, os.stat(folder).st_ino  # noqa: PTH116 (a Path would only be made for it)
 
@@ -147,7 +147,7 @@ def quota_cores(root: Path, group: Cgroup) -> float | None:
 
 
 def quota_cores_of(root: Path, pid: int, mounted: tuple[Mount, ...]) -> float | None:
-    """Return the tightest CPU quota on a process's groups, in cores; of those that can be seen from here."""
+    """Return the tightest visible CPU quota on a process's groups, in cores."""
     text = read_or_none(below(root, f"/proc/{pid}/cgroup"))
     group = None if text is None else cgroup_text.locate("cpu", mounted, cgroup_text.parse_membership(text))
     if group is None or not group.exact:  # another container's
@@ -167,7 +167,7 @@ def memory_limit_bytes(root: Path, group: Cgroup) -> int | None:
 
 
 def inherited_memory_limit_bytes(root: Path, group: Cgroup) -> int | None:
-    """Return the tightest memory limit of all levels, also of those above what is mounted (v1 only)."""
+    """Return the tightest memory limit of all levels, including those above the mount (v1 only)."""
     if group.mount.version == 2:
         return None
     text = read_or_none(f"{below(root, group.folder)}/memory.stat")
@@ -177,7 +177,7 @@ def inherited_memory_limit_bytes(root: Path, group: Cgroup) -> int | None:
 
 def cpuset_cores(root: Path, group: Cgroup) -> int | None:
     """Return how many CPUs the group may run on."""
-    for level in group.upwards:  # v2: where the controller is not handed down, the group above has it
+    for level in group.upwards:  # v2: a group without the controller inherits from the one above
         text = read_or_none(below(root, file_of(level, "cpuset")))
         if text is not None:
             return proc_text.parse_cpu_list(text)
@@ -185,25 +185,25 @@ def cpuset_cores(root: Path, group: Cgroup) -> int | None:
 
 
 def limited_folders(root: Path, group: Cgroup) -> Iterator[str]:
-    """Yield the folders of the groups, from this one upwards, that have a limit of CPU or memory."""
+    """Yield the folders of the groups with a limit of CPU or memory, from this one upwards."""
     for level in group.upwards:
         if quota_cores(root, level) is not None or memory_limit_bytes(root, level) is not None:
             yield level.folder
 
 
 def file_of(group: Cgroup, what: str) -> str:
-    """Return where one of `FILES` is."""
+    """Return the path of one of `FILES`."""
     return f"{group.folder}/{FILES[what][group.mount.version - 1]}"
 
 
 def memory_limit_file(group: Cgroup) -> str:
-    """Return where the memory limit is, for a person."""
+    """Return the path of the memory limit, for a person."""
     v1 = f"memory.limit_in_bytes or {INHERITED} of memory.stat"
     return f"{group.folder}/{v1 if group.mount.version == 1 else 'memory.max or memory.high'}"
 
 
 def sources(groups: Mapping[str, Cgroup]) -> Mapping[str, str]:
-    """Return the file of each column that has one."""
+    """Return the file of each column, if it has one."""
     files = {name: linux_devices.SOURCES[name] for name in ("cores", "net", "speed", "psi")}
     files["machine mem"] = "/proc/meminfo"
     if "cpuset" in groups:

@@ -1,6 +1,6 @@
 """Reads small files of the kernel, as cheaply as Python can: an agent reads a dozen of them a second.
 
-A `ColumnReader` keeps one file that cannot be read from stopping the others.
+A `ColumnReader` keeps one unreadable file from stopping the others.
 """
 
 import logging
@@ -33,7 +33,7 @@ def read(path: str, longest: int = 1024 * 1024) -> bytes:
 
 
 def read_or_none(path: str) -> bytes | None:
-    """Return a file's bytes, None where it cannot be opened or read."""
+    """Return a file's bytes, None if it cannot be read."""
     try:
         return read(path)
     except OSError:
@@ -41,7 +41,7 @@ def read_or_none(path: str) -> bytes | None:
 
 
 def names(folder: str) -> list[str]:
-    """Return the names in a folder; none where there is no such folder (any more)."""
+    """Return the names in a folder; none if it does not exist (any more)."""
     try:
         return os.listdir(folder)  # noqa: PTH208 (three times as fast as Path.iterdir, many times a tick)
     except OSError:
@@ -49,7 +49,7 @@ def names(folder: str) -> list[str]:
 
 
 def exists(path: str) -> bool:
-    """Tell whether there is such a file."""
+    """Return whether a file exists."""
     return os.path.exists(path)  # noqa: PTH110 (a Path would only be made for it)
 
 
@@ -62,7 +62,7 @@ def below(root: object, path: str) -> str:
 class ColumnReader:
     """Reads columns by name; a failure is None, and is logged when it begins and when it ends.
 
-    `whose` columns they are is said where several readers log.
+    `whose` columns they are is in the log if several readers log.
     """
 
     def __init__(self, whose: str = "") -> None:
@@ -70,10 +70,10 @@ class ColumnReader:
         self._failing: set[str] = set()
 
     def read(self, name: str, reader: Callable[[], T]) -> T | None:
-        """Return what `reader` returns, or None when it raises."""
+        """Return `reader()`, or None if it raises."""
         try:
             value = reader()
-        except Exception as error:  # whatever a kernel, a container or a driver comes up with
+        except Exception as error:  # kernels, containers and drivers raise anything
             if name not in self._failing:
                 self._failing.add(name)
                 log.warning(

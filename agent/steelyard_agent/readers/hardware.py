@@ -1,7 +1,7 @@
-"""CPU time, memory, NICs and disks of a machine: what both host and cgroup scope read.
+"""CPU time, memory, NICs and disks of a machine, for both host and cgroup scope.
 
-I/O only. psutil reads the counters, on Linux from the /proc at `psutil.PROCFS_PATH`; which devices count,
-and how fast they are, comes from `linux_devices` or `other_devices`.
+I/O only. psutil reads the counters, on Linux from the /proc at `psutil.PROCFS_PATH`. `linux_devices` or
+`other_devices` choose the devices that count, and have their speeds.
 """
 
 from collections.abc import Mapping
@@ -18,17 +18,17 @@ from steelyard_agent.scopes.hardware import MemoryGauge, NicCounters, NicKind
 # as much as all the counters together: list them again once a minute.
 HARDWARE_AGE_S = 60.0
 
-# Busy is time that no other work could have: not idle or waiting for a disk, but including what the
-# hypervisor stole. Guest time is left out because Linux counts it in user and nice already, Windows'
+# Busy is time that no other work could use: neither idle nor waiting for a disk, but including time stolen by
+# the hypervisor. Guest time is left out because Linux counts it in user and nice already, and Windows'
 # interrupts because it counts them in system. A platform has only some of these.
 BUSY_FIELDS = ("user", "nice", "system", "irq", "softirq", "steal")
 
-# What psutil does not tell of a platform's devices, or not well enough.
+# Facts about a platform's devices beyond psutil's.
 Devices = LinuxDevices | OtherDevices
 
 
 def devices_below(root: Path) -> Devices:
-    """Return the devices of this platform; `root` is where Linux's /sys is."""
+    """Return the devices of this platform; `root` is the parent of Linux's /sys."""
     return LinuxDevices(root) if psutil.LINUX else OtherDevices()
 
 
@@ -66,7 +66,7 @@ class Hardware:
     def nics(self) -> dict[str, NicCounters]:
         """Return every NIC of this network namespace."""
         counters = {}
-        # nowrap would guess what was lost where a counter went backwards, and would keep it for ever.
+        # nowrap would guess the loss of a counter that went backwards, and keep it for ever.
         for name, counted in psutil.net_io_counters(pernic=True, nowrap=False).items():
             if name not in self._nics:
                 self._nics[name] = self.devices.nic(name)
@@ -77,7 +77,7 @@ class Hardware:
         return counters
 
     def disk_busy_s(self) -> dict[str, float]:
-        """Return how long each whole disk was busy, where that is counted."""
+        """Return the busy time of each whole disk, if it is counted."""
         if "io" in self.devices.lacking:
             return {}
         counted = psutil.disk_io_counters(perdisk=True, nowrap=False)

@@ -14,7 +14,7 @@ from steelyard_agent.scopes.host import HostReading
 
 
 class HostReader:
-    """Reads the machine's counters; `extras` are what is only shown.
+    """Reads the machine's counters; `extras` are figures that are only shown.
 
     Its devices are this platform's, on Linux below `root`: set `psutil.PROCFS_PATH` there too.
     """

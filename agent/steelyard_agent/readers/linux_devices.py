@@ -1,10 +1,10 @@
 """Linux's cores, whole disks, kinds and speeds of NICs, and pressure, from /proc and /sys.
 
-I/O only. The text is parsed in `proc_text`. psutil has no pressure, and of the others
+I/O only; `proc_text` parses the text. psutil has no pressure, and its other figures differ:
 
-- cores as the C library tells them, and musl's are those that the agent itself may run on;
-- disks with partitions, and with what is stacked on other disks, which repeat them;
-- speeds as the driver tells them, and a bridge, bond, tunnel or veth makes its own up.
+- cores come from the C library, and musl counts only those that the agent itself may run on;
+- disks include partitions and devices stacked on other disks, which repeat them;
+- speeds come from the driver, and a bridge, bond, tunnel or veth invents its own.
 """
 
 import os
@@ -55,7 +55,7 @@ class LinuxDevices:
         }
 
     def nic(self, name: str) -> tuple[NicKind, float | None]:
-        """Return what a NIC is, and its speed in bytes/s."""
+        """Return the kind of a NIC, and its speed in bytes/s."""
         folder = below(self._root, f"/sys/class/net/{name}")
         flags = read_or_none(f"{folder}/flags")
         if name == "lo" or (flags is not None and int(flags, 16) & IFF_LOOPBACK):
@@ -67,6 +67,6 @@ class LinuxDevices:
         return "hardware", None if speed is None else proc_text.parse_speed(speed)
 
     def stalled_s(self) -> dict[str, float]:
-        """Return the machine's pressure by resource; nothing where the kernel has none."""
+        """Return the machine's pressure by resource; nothing if the kernel has none."""
         texts = {name: read_or_none(below(self._root, f"/proc/pressure/{name}")) for name in RESOURCES}
         return {name: proc_text.parse_stalled_s(text) for name, text in texts.items() if text is not None}

@@ -1,6 +1,6 @@
-"""Cores, disks and NICs of a platform that is not Linux, as far as psutil knows them.
+"""Cores, disks and NICs of platforms other than Linux, as far as psutil has them.
 
-I/O only. For macOS, FreeBSD and Windows, and never run on them: tests stand in for each.
+I/O only. For macOS, FreeBSD and Windows, and never run on them: tests have a stand-in for each.
 """
 
 import sys
@@ -22,7 +22,7 @@ SOURCES = {
 
 
 class OtherDevices:
-    """The devices of this machine; every method may raise. `lacking` says why a column has no figure here."""
+    """The devices of this machine; every method may raise. `lacking` has the reason for a missing column."""
 
     sources: Mapping[str, str] = SOURCES
 
@@ -44,7 +44,7 @@ class OtherDevices:
         )
 
     def nic(self, name: str) -> tuple[NicKind, float | None]:
-        """Return what a NIC is, and its speed in bytes/s."""
+        """Return the kind of a NIC, and its speed in bytes/s."""
         nic = psutil.net_if_stats().get(name)
         # Windows has no flags; its loopback is called so.
         if "loopback" in name.lower() or (nic is not None and "loopback" in nic.flags.split(",")):

@@ -1,7 +1,7 @@
-"""Finds the control groups of pods, by their uid, in the tree of the node that they run on. I/O only.
+"""Finds the control groups of pods, by their uid, in the tree of their node. I/O only.
 
-Where the node's /sys/fs/cgroup is mounted at /host/sys/fs/cgroup, as in a container that sees only its own
-group elsewhere, that one is searched. How a kubelet names the groups is in `kubelet_groups`.
+If the node's /sys/fs/cgroup is mounted at /host/sys/fs/cgroup, as in a container whose own /sys/fs/cgroup
+shows only its own group, that one is searched. `kubelet_groups` has the groups' names.
 """
 
 import os
@@ -16,8 +16,8 @@ from steelyard_agent.readers.files import below, exists, names
 
 NODES = "/host/sys/fs/cgroup"
 
-# Mounts, and the group that all pods are in, outlive the agent as a rule; to search the whole tree for it
-# takes milliseconds.
+# Mounts, and the parent group of all pods, usually outlive the agent; a search through the whole tree takes
+# milliseconds.
 SEARCH_AGAIN_S = 10.0
 
 # A kubelet in a container, seen from outside: /docker/<id>/kubelet/kubepods.
@@ -37,7 +37,7 @@ class PodGroups:
         self._searched_at_s: float | None = None
 
     def find(self, uid: str) -> dict[str, Cgroup]:
-        """Return the pod's group in each controller; raise OSError that says why there is none."""
+        """Return the pod's group in each controller; raise OSError with the reason if there is none."""
         now_s = self._clock()
         if self._searched_at_s is None or not 0 <= now_s - self._searched_at_s < SEARCH_AGAIN_S:
             self._search()
@@ -64,7 +64,8 @@ class PodGroups:
             raise OSError("no control groups are mounted here")
         self._point = below(self._root, tree.point)
         if not self._kubepods or not all(exists(f"{self._point}{path}") for path in self._kubepods):
-            # The topmost first: nobody inside of a container hides a pod of the node by a group of its name.
+            # Topmost first: a process in a container cannot hide a pod of the node behind a group of its
+            # name.
             self._kubepods = sorted(_kubepods(self._point), key=lambda path: (path.count("/"), path))
 
     def _list(self) -> None:

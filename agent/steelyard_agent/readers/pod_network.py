@@ -1,9 +1,9 @@
 """Reads the NICs of a pod, in /proc/PID/net/dev of one of its processes. I/O only.
 
-psutil counts those of its own network only. Nothing but the agent's being in the node's PID namespace is
-needed: everybody may read that file. Each network has a file of its own, so the file's number (inode) says
-which network a process is in, as /proc/PID/ns/net does to whoever may trace the process. By that a process of
-another pod, which has the number of one that has ended, is not taken for it.
+psutil counts only the NICs of its own network. The agent only needs the node's PID namespace: everybody may
+read that file. Each network has its own file, so the file's number (inode) identifies a process's network, as
+/proc/PID/ns/net does for a tracer of the process. This shows when a process of another pod has got the number
+of an ended one.
 """
 
 import os
@@ -21,7 +21,7 @@ MOST_BYTES = 64 * 1024
 
 
 class PodNetwork:
-    """The NICs of the pod whose groups `find` returns; raises OSError that says why there are none."""
+    """The NICs of the pod whose groups `find` returns; raises OSError with the reason if there are none."""
 
     def __init__(self, find: Callable[[], Mapping[str, Cgroup]], *, root: Path = Path("/")) -> None:
         self._find = find
@@ -45,7 +45,7 @@ class PodNetwork:
         }
 
     def _searched(self) -> bytes:
-        """Return the text for the first process that lives, which is the one from now on."""
+        """Return the text of the first live process, and remember that process."""
         self._pid = None
         seen = 0
         for pid in self._pids():
@@ -55,7 +55,7 @@ class PodNetwork:
             except OSError:  # it has ended, or is not in this PID namespace (0)
                 continue
             if network == self._nodes():
-                raise OSError("it uses the node's network, whose bytes are not the pod's")
+                raise OSError("it uses the node's network, and that network's bytes are not the pod's")
             self._pid, self._network = pid, network
             return text
         raise OSError(

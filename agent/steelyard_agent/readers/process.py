@@ -1,8 +1,8 @@
 """Reads the process scope: a process and all its descendants, on a machine that runs several services.
 
-I/O only, Linux only. psutil reads the processes. Who they are comes from the kernel's lists of
-children where it has them, because `psutil.Process.children` visits every process of the machine
-(40 µs each); and their CPU time from the processes' own clocks, because procfs counts in 10 ms.
+I/O only, Linux only. psutil reads the processes. Their list comes from the kernel's lists of
+children, if it has them, because `psutil.Process.children` visits every process of the machine
+(40 µs each). Their CPU time comes from the processes' own clocks, because procfs counts in 10 ms.
 """
 
 import time
@@ -25,19 +25,19 @@ CPUCLOCK_SCHED = 2
 # With fewer threads in the tree it is not worth counting the machine's processes.
 FEW_THREADS = 64
 
-# As many threads' lists of children are read in the time in which a scan looks at one process.
+# This many threads' lists of children take as long to read as a scan takes for one process.
 LISTS_A_PROCESS = 4
 
 # A process that started this long after its PID file was written is another one with the same number. A
-# number that is given out again sooner goes unnoticed. A smaller bound would misjudge a machine whose wall
+# number reused sooner goes unnoticed. A smaller bound would misjudge a machine whose wall
 # clock was set right after the boot, because the file's time is on that clock.
 STALE_S = 60.0
 
 
 class ProcessReader:
-    """Reads the tree below a target, or below what `find` finds.
+    """Reads the tree below a target, or below the result of `find`.
 
-    `root` is where /proc is, and `psutil.PROCFS_PATH` must say so too. `count_io` costs one more file for
+    `root` is the parent of /proc, and `psutil.PROCFS_PATH` must agree. `count_io` costs one more file for
     each process and needs the right to trace it.
     """
 
@@ -67,7 +67,7 @@ class ProcessReader:
         self._io_fault: Exception | None = None
 
     def __call__(self) -> ProcessReading | Absent:
-        """Read the tree, or say why there is none; never raises."""
+        """Read the tree, or return the reason for its absence; never raises."""
         target = self._find()
         if isinstance(target, Absent):
             return target
@@ -102,7 +102,7 @@ class ProcessReader:
         )
 
     def _another(self, target: TargetProcess, process: psutil.Process) -> Absent | None:
-        """Return why the process is not the one that was meant; its number was given out again."""
+        """Return why the process is not the intended one; its number was reused."""
         known, known_process = self._known or (None, None)
         if known is not None and (known.pid, known.stamp) == (target.pid, target.stamp):
             if process != known_process:
@@ -132,9 +132,9 @@ class ProcessReader:
         return self._threads <= FEW_THREADS or self._threads <= LISTS_A_PROCESS * len(psutil.pids())
 
     def _listed(self, root: psutil.Process) -> Iterator[tuple[psutil.Process, int]]:
-        """Yield each descendant and its parent, from the list of children that each thread has forked."""
-        # To make a Process costs as much as to read it, so those of the last reading are asked again. If
-        # another one has its number by now, its parent's reaped time makes the sum right all the same, or
+        """Yield each descendant and its parent, from each thread's list of forked children."""
+        # Making a Process costs as much as reading it, so those of the last reading are used again. If
+        # another process has its number by now, its parent's reaped time makes the sum right all the same, or
         # its counters are behind, and there is no figure for once.
         seen, waiting = {root.pid}, [root.pid]
         while waiting:
@@ -185,7 +185,7 @@ class ProcessReader:
         )
 
     def _since_boot_s(self, process: psutil.Process) -> float:
-        # psutil adds the time of the boot, which moves with the wall clock: each process is asked for once.
+        # psutil adds the time of the boot, which moves with the wall clock: ask for each process once.
         started_s = self._started_s.get(process)
         return process.create_time() - psutil.boot_time() if started_s is None else started_s
 
@@ -197,7 +197,7 @@ class ProcessReader:
             return otherwise_s
 
     def _no_io_fault(self) -> None:
-        # Logged once for the whole tree: where some processes may be read and some not, each would be logged.
+        # Logged once for the whole tree: otherwise a partly readable tree would log each process.
         fault, self._io_fault = self._io_fault, None
         if fault is not None:
             raise fault
@@ -206,5 +206,5 @@ class ProcessReader:
 def _resident_bytes(process: psutil.Process) -> int:
     try:
         return process.memory_info().rss
-    except GONE:  # just now: what it spent was read, and is not to be lost
+    except GONE:  # just now: its CPU time was read, and must not be lost
         return 0

@@ -1,12 +1,12 @@
-"""Finds the process to watch: by its pid, a PID file, or the TCP port that it listens on. I/O only.
+"""Finds the process to watch: by its pid, a PID file, or its TCP port. I/O only.
 
-The kernel's list of sockets names no processes: who holds a socket shows only
-in the files that each process has open. That search through every process costs
-milliseconds, so it is repeated every 10 s only; for that long, a reload that hands
+The kernel's list of sockets names no processes: the holder of a socket shows only
+in each process's open files. That search through every process costs
+milliseconds, so it is repeated only every 10 s. Until then, a reload that hands
 the port to another process goes unnoticed while the old one lives.
 
-`psutil.net_connections` would name one of the processes that share a socket, any one, and makes an
-object of every connection of the machine: on a busy server, for tens of thousands.
+`psutil.net_connections` would name any one of the processes that share a socket, and makes an
+object of every connection of the machine: on a busy server, tens of thousands.
 """
 
 import os
@@ -21,11 +21,11 @@ from steelyard_agent import proc_text
 from steelyard_agent.readers.files import below, names, read_or_none
 from steelyard_agent.scopes.reading import Absent
 
-# What psutil and the kernel's files make of a process that ends while it is looked at.
+# Exceptions of psutil and the kernel's files for a process that ends during the reading.
 GONE = (psutil.Error, OSError, ValueError, LookupError, RuntimeError)
 ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
-# A PID file holds a number; no more of it is read.
+# A PID file holds a number; only this much of it is read.
 PID_FILE_BYTES = 64
 
 SEARCH_AGAIN_S = 10.0
@@ -33,9 +33,9 @@ SEARCH_AGAIN_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What the process scope watches, by one of these.
+    """The target of the process scope, by one of these.
 
-    `pid_file` holds a pid and may change; `port` is a TCP port that is listened on; `unit` is systemd's.
+    `pid_file` holds a pid and may change; `port` is a listening TCP port; `unit` is systemd's.
     """
 
     pid: int | None = None
@@ -63,7 +63,7 @@ Find = Callable[[], TargetProcess | Absent]
 
 
 def finder(target: Target, root: Path, clock: Callable[[], float]) -> Find:
-    """Return what finds the process of a target; a unit is not found here but by its control group."""
+    """Return the finder of a target's process; a unit is found by its control group instead."""
     match target:
         case Target(pid=int(pid)):
             named = TargetProcess(pid=pid, named=f"process {pid}", source="the given pid")
@@ -111,7 +111,7 @@ class PortFinder:
         self._searches = 0
 
     def __call__(self) -> TargetProcess | Absent:
-        """Return the listener, or why there is none; never raises."""
+        """Return the listener, or the reason for its absence; never raises."""
         now_s = self._clock()
         lost = isinstance(self._last, TargetProcess) and not is_alive(self._process)
         if self._last is None or lost or not 0 <= now_s - self._searched_at_s < SEARCH_AGAIN_S:
@@ -141,7 +141,7 @@ class PortFinder:
             pids.discard(1)  # systemd holds the sockets that it started a service for
         tops = [one for one, (parent, _) in holders.items() if one.pid in pids and parent not in pids]
         if not tops:
-            return Absent(f"the process that listens on port {self._port} belongs to another user")
+            return Absent(f"the process with port {self._port} belongs to another user")
         # With SO_REUSEPORT several may listen: the oldest.
         self._process = min(tops, key=lambda top: (holders[top][1], top.pid))
         pid = self._process.pid
@@ -165,7 +165,7 @@ class PortFinder:
 
 
 def is_alive(process: psutil.Process | None) -> bool:
-    """Tell whether this very process runs, and does not only wait to be reaped."""
+    """Return whether this very process runs, and does not only wait to be reaped."""
     try:
         return process is not None and process.is_running() and process.status() not in ENDED
     except GONE:

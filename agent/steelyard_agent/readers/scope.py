@@ -2,7 +2,7 @@
 
 made = make_reader("auto")
 reading = made.read()          a Reading, or Absent with the reason; never raises
-made.scope                     host, cgroup or process: what goes on the wire
+made.scope                     host, cgroup or process: the scope on the wire
 made.detection                 how sure the choice is, for `evidence_table.render`
 """
 
@@ -30,13 +30,13 @@ from steelyard_agent.scopes.reading import Absent, Reading
 Scope = Literal["host", "cgroup", "process"]
 LINUX_SCOPES = ("cgroup", "process")
 
-# Earlier ones tell two processes of one number apart by the wall clock, which somebody may set.
+# Earlier ones distinguish two processes of one number by the wall clock, which can be set.
 PROCESS_NEEDS_PSUTIL = (7,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeReader:
-    """A reader, the scope it reads, and the evidence of how that was chosen."""
+    """A reader, its scope, and the evidence for the choice of that scope."""
 
     read: Callable[[], Reading | Absent]
     scope: Scope
@@ -54,16 +54,16 @@ def make_reader(
 ) -> ScopeReader:
     """Return the reader of a scope; `auto` is cgroup in a container and host elsewhere.
 
-    `target` is for the process scope, which needs one (ValueError); that and the cgroup scope
-    need Linux, and that one psutil 7 (ValueError). `count_io`: also count operations, for
-    --io-capacity. `extras`: also read what is only shown (pressure), for --explain. `root` is
-    where /proc and /sys are.
+    `target` is for the process scope, which needs one (ValueError). The process and cgroup scopes
+    need Linux, and the process scope psutil 7 (ValueError). `count_io`: also count operations, for
+    --io-capacity. `extras`: also read figures that are only shown (pressure), for --explain. `root` is
+    the parent of /proc and /sys.
     """
     if scope in LINUX_SCOPES and not psutil.LINUX:
-        raise ValueError(f"--scope {scope} reads what only Linux has, and this is {sys.platform}: take host")
+        raise ValueError(f"--scope {scope} needs Linux, and this is {sys.platform}: use --scope host")
     if scope == "process" and psutil.version_info < PROCESS_NEEDS_PSUTIL:
         raise ValueError(
-            f"--scope process needs psutil {PROCESS_NEEDS_PSUTIL[0]} or later, and here is "
+            f"--scope process needs psutil {PROCESS_NEEDS_PSUTIL[0]} or later, and this is "
             f"{psutil.__version__}: install the agent with pip, in an environment of its own"
         )
     if scope == "auto":
@@ -95,7 +95,7 @@ def _reader(
 
 
 def _detected(root: Path) -> Evidence:
-    """Return which of cgroup (1) and host (0) fits this process, and how sure that is; never raises."""
+    """Return whether cgroup (1) or host (0) fits this process, and how sure that is; never raises."""
     note = f"host (sure), but untested here: {sys.platform} is not Linux"
     if psutil.LINUX:
         try:
@@ -106,7 +106,7 @@ def _detected(root: Path) -> Evidence:
 
 
 def _signs(root: Path) -> Signs:
-    # These two are what can confine a server; others (freezer, pids) need not follow them.
+    # These two can confine a server; others (freezer, pids) need not follow them.
     own = cgroup_files.own_groups(root)
     groups = [own[controller] for controller in ("cpu", "memory") if controller in own]
     part = next((group for group in groups if cgroup_files.is_container_view(root, group.mount)), None)

@@ -1,6 +1,6 @@
 """Reads the process scope of a systemd unit: its control group holds every process of it, however it forks.
 
-I/O only. Where the kernel does not count the CPU time of that group (v1
+I/O only. If the kernel does not count the CPU time of that group (v1
 without accounting), the unit's oldest process and its descendants are read instead.
 """
 
@@ -19,7 +19,7 @@ from steelyard_agent.scopes.cgroup import CgroupReading
 from steelyard_agent.scopes.process import ProcessReading
 from steelyard_agent.scopes.reading import Absent
 
-# A unit that is not in system.slice is searched for in the whole tree, hundreds of folders: not every second.
+# For a unit outside of system.slice the whole tree is searched, hundreds of folders: not every second.
 SEARCH_AGAIN_S = 10.0
 
 # Slices in slices are rare, and the groups inside of a container are not the host's units.
@@ -51,7 +51,7 @@ class UnitReader:
         self._tree = ProcessReader(find=self._oldest, root=root, count_io=count_io, clock=clock)
 
     def __call__(self) -> CgroupReading | ProcessReading | Absent:
-        """Read the unit, or say why there is nothing to read; never raises."""
+        """Read the unit, or return the reason for its absence; never raises."""
         try:
             counted = "cpuacct" in self._groups()
         except OSError as error:
@@ -95,6 +95,6 @@ class UnitReader:
         pids = [int(pid) for pid in (text or b"").split()]
         if not pids:
             return Absent(f"unit {self._unit} has no process")
-        # The list is in no order that means anything, and a number wraps once in a long while only.
+        # The list has no meaningful order, and a number wraps only once in a long while.
         pid = min(pids)
         return TargetProcess(pid=pid, named=f"process {pid} of unit {self._unit}", source=self._unit)

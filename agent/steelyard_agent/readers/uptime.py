@@ -1,6 +1,6 @@
-"""For how long what is sampled has been up: who has just started starts slowly. I/O only, Linux only.
+"""The uptime of a sampled program: a server that has just started starts slowly. I/O only, Linux only.
 
-An agent may be restarted beside its server, so its own start tells nothing.
+An agent may be restarted beside its server, so its own start means nothing.
 """
 
 import os
@@ -12,12 +12,12 @@ import psutil
 
 from steelyard_agent.readers.files import below, read
 
-# Of /proc/PID/stat, behind the name in brackets: proc(5) numbers `starttime` 22, and that is field 3.
+# In /proc/PID/stat, behind the name in brackets: proc(5) numbers `starttime` 22, and that is field 3.
 STARTTIME = 22 - 3
 
 
 def machine_s(root: Path) -> float | None:
-    """Return the seconds since the machine's boot; None where nobody tells."""
+    """Return the seconds since the machine's boot; None if unknown."""
     if not psutil.LINUX:
         return None
     with suppress(OSError, ValueError, IndexError):
@@ -26,7 +26,7 @@ def machine_s(root: Path) -> float | None:
 
 
 def container_began_s(root: Path) -> float | None:
-    """Return when this container's process 1 began, by `since_boot_s`; None where nobody tells."""
+    """Return the start of this container's process 1, by `since_boot_s`; None if unknown."""
     with suppress(OSError, ValueError, IndexError):
         fields = read(below(root, "/proc/1/stat")).rpartition(b")")[2].split()
         return int(fields[STARTTIME]) / os.sysconf("SC_CLK_TCK")

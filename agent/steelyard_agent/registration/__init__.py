@@ -1,1 +1,1 @@
-"""Registration: how a server declares itself at a controller (--register), in a thread of its own."""
+"""Registration: a server declares itself at a controller (--register), in its own thread."""

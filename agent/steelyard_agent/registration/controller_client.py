@@ -1,6 +1,6 @@
-"""One HTTP request to a controller, in bounded time. I/O only; what it means is in `register_request`.
+"""One HTTP request to a controller, in bounded time. I/O only; `register_request` makes and judges it.
 
-No redirection is followed and no proxy asked, so that the token goes to the given URL only.
+Redirects are not followed and proxies not used, so that the token goes to the given URL only.
 """
 
 import socket
@@ -22,7 +22,7 @@ MOST_BYTES = 65536
 
 @dataclass(frozen=True, slots=True)
 class NoAnswer:
-    """Why there is none."""
+    """The reason for a missing answer."""
 
     why: str
 
@@ -33,13 +33,13 @@ class ControllerClient:
     def __init__(self, token: str | None, *, timeout_s: float = TIMEOUT_S) -> None:
         self._token = token
         self._timeout_s = timeout_s
-        # Once: it reads all of the system's certificates.
+        # Once: it reads all certificates of the system.
         self._system_trust = cache(ssl.create_default_context)
 
     def __call__(
         self, url: Url, method: str, path: str, body: Callable[[str], bytes] | None = None
     ) -> Answer | NoAnswer:
-        """Send a request; `body` makes its JSON from the IP address that it is sent from. Never raises."""
+        """Send a request; `body` makes its JSON from this machine's IP address. Never raises."""
         try:
             return http_exchange.exchange(
                 method,
@@ -61,8 +61,8 @@ class ControllerClient:
         headers = {"Accept": "application/json"}
         if with_content:
             headers["Content-Type"] = "application/json"
-            # With the rights of an administrator (where that is the token it was given) a PUT would set the
-            # state and the pin that it leaves out. As an agent it cannot.
+            # With an administrator's token, a PUT would reset the state and the pin that it leaves out. As an
+            # agent it cannot.
             headers["Steelyard-Role"] = "agent"
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
@@ -70,9 +70,9 @@ class ControllerClient:
 
 
 def source_ip(url: Url) -> str:
-    """Return the IP address that a connection to a controller would come from; raise OSError.
+    """Return this machine's IP address in a connection to a controller; raise OSError.
 
-    Sends nothing to the controller: connecting a datagram socket only chooses the way.
+    Sends nothing to the controller: connecting a datagram socket only chooses the route.
     """
     addresses = socket.getaddrinfo(url.host, url.port, type=socket.SOCK_DGRAM)
     family, kind, protocol, _, address = addresses[0]

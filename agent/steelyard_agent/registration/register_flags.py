@@ -1,4 +1,4 @@
-"""Parses the values of --register, --address and the token; `setting_values` parses the others. Pure."""
+"""Parsers of --register, --address and the token; `setting_values` parses the others. Pure."""
 
 import ipaddress
 import re
@@ -9,7 +9,7 @@ from steelyard_protocol import peer_address, setting_values
 from steelyard_protocol.setting_values import Address
 
 AUTO = "auto"
-"""The host of an address that is the IP by which this machine reaches the controller."""
+"""The host of an address that is this machine's IP in its connection to the controller."""
 
 HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?\.?")
 URL = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[^\[\]:/?#@]+)(?::([0-9]+))?(/[A-Za-z0-9._~/-]*)?")
@@ -18,7 +18,7 @@ TOKEN = re.compile(r"[!-~]{1,1024}")
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """A controller's URL; `path` is what stands before /v1, without a slash at its end."""
+    """A controller's URL; `path` is the part before /v1, without a slash at its end."""
 
     scheme: Literal["http", "https"]
     host: str
@@ -35,7 +35,7 @@ def urls(text: str) -> tuple[Url, ...]:
 
 
 def service_address(text: str) -> Address:
-    """Return the address at which nginx is to reach this server; its host may be `AUTO`."""
+    """Return the address at which nginx reaches this server; its host may be `AUTO`."""
     remedy = (
         "give auto:PORT, or HOST:PORT as nginx reaches this server, such as 10.0.0.11:80 or [fd00::11]:80"
     )
@@ -52,7 +52,7 @@ def service_address(text: str) -> Address:
 
 
 def token(secret: bytes) -> str:
-    """Return the token in a text: its first line that is not empty, as in the controller's own files."""
+    """Return the token in a text: its first non-empty line, as in the controller's own files."""
     lines = [line.strip() for line in secret.decode("latin-1").splitlines()]
     first = next((line for line in lines if line), "")
     if not TOKEN.fullmatch(first):

@@ -1,6 +1,6 @@
-"""Registers this server at a controller every now and then, in a thread of its own: sampling never waits.
+"""Registers this server at a controller at intervals, in its own thread: sampling never waits.
 
-What is sent, and when, is in `register_request`. Every change is logged once.
+`register_request` has the requests and the intervals. Every change is logged once.
 """
 
 import logging
@@ -20,7 +20,7 @@ Client = Callable[..., Answer | NoAnswer]
 
 
 class RegisterLoop:
-    """One server's registration with the first of several controllers that answers.
+    """One server's registration at the first of several controllers that answers.
 
     `step` may be called alone; `random` is within 0..1 and spreads requests.
     """
@@ -62,7 +62,7 @@ class RegisterLoop:
 
     @property
     def registered(self) -> bool:
-        """Tell whether a controller took the last registration."""
+        """Return whether a controller accepted the last registration."""
         return bool(self._told) and self._fault is None
 
     def step(self) -> float:
@@ -124,7 +124,7 @@ class RegisterLoop:
             again = " again" if at == self._told else ""
             log.info("%s is registered%s at %s with %s", self._name, again, at, url)
         elif answer.status == 201:
-            log.info("%s is registered again at %s with %s, which did not know it", self._name, at, url)
+            log.info("%s is registered again at %s with %s, which had lost it", self._name, at, url)
         self._told, self._fault, self._failures = at, None, 0
 
     def _failed(self, kind: str, fault: str) -> None:

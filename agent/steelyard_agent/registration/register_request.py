@@ -1,13 +1,14 @@
-"""A server's registration: the request to a controller, what its answer means, and when to repeat it. Pure.
+"""A server's registration: the request to a controller, the meaning of its answer, and the next one's time.
+Pure.
 
     PUT    /v1/upstreams/{upstream}/peers/{peer}   {"address", "baseline"?}
     DELETE /v1/upstreams/{upstream}/peers/{peer}
 
-State and pin are never sent: only a person sets them. When the next PUT is due, in s:
+State and pin are never sent: only a person sets them. The pause before the next PUT, in s:
 
     taken      PERIOD_S, +-10 %: a controller that lost its state learns the server again
     no answer  1, 2, 4 ... PERIOD_S, less up to a half (no connection, 5xx, 408, 409, 425, 429)
-    refused    RARELY_S (what a person must mend); PERIOD_S for 404: the upstream may be declared meanwhile
+    refused    RARELY_S (a person must mend it); PERIOD_S for 404: the upstream may be declared meanwhile
 """
 
 import json
@@ -28,7 +29,7 @@ PERIOD_S = 30.0
 RARELY_S = 300.0
 FIRST_PAUSE_S = 1.0
 
-# A thousand agents that are started at once do not ask in the same millisecond.
+# A thousand agents started at once must not ask in the same millisecond.
 SPREAD_S = 1.0
 
 # The request may succeed at the next controller or a moment later: the leader changed, it is overloaded.
@@ -36,16 +37,16 @@ PASSING = {408, 409, 425, 429}
 
 
 class Verdict(Enum):
-    """What an answer means."""
+    """The meaning of an answer."""
 
-    TAKEN = "the controller did what it was asked to"
+    TAKEN = "the controller accepted it"
     NO_ANSWER = "ask the next controller"
     REFUSED = "a person has to mend something"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """What a controller is told. The host of `address` may be register_flags.AUTO."""
+    """The content of a request. The host of `address` may be register_flags.AUTO."""
 
     upstream: str
     peer: str
@@ -70,7 +71,7 @@ class Registration:
         return json.dumps(document).encode()
 
     def evidence(self, urls: Iterable[Url], source_ip: str, *, with_token: bool) -> Evidence:
-        """Return what would be declared, and where, for --explain."""
+        """Return the declaration and its destination, for --explain."""
         host, port = self.address
         derived = f" (from auto:{port})" if host == register_flags.AUTO else ""
         weight = "from its capacity" if self.baseline is None else f"{self.baseline:g}"
@@ -85,7 +86,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterSettings:
-    """Where this server is declared, and as what; `token` and `token_file` are not both set."""
+    """Where this server is declared, and how; `token` and `token_file` are not both set."""
 
     urls: tuple[Url, ...]
     wanted: Registration
@@ -95,7 +96,7 @@ class RegisterSettings:
 
 
 def verdict(status: int) -> Verdict:
-    """Return what an HTTP status means."""
+    """Return the meaning of an HTTP status."""
     if 200 <= status < 300:
         return Verdict.TAKEN
     return Verdict.NO_ANSWER if status >= 500 or status in PASSING else Verdict.REFUSED
@@ -128,7 +129,7 @@ def pause_after_taken_s(random: float) -> float:
 
 
 def pause_after_failure_s(failures: int, random: float) -> float:
-    """Return the time to the next try after so many without an answer."""
+    """Return the pause after this number of failures in a row."""
     # 2 ** 10 is beyond the longest pause; an unbounded exponent would overflow in the end.
     return float(min(FIRST_PAUSE_S * 2 ** min(failures - 1, 10), PERIOD_S) * (0.5 + random / 2))
 

@@ -1,1 +1,1 @@
-"""Scopes: what is sampled, a machine, a control group or a process tree. One a file, all of them pure."""
+"""Scopes: a machine, a control group or a process tree. One a file, all of them pure."""

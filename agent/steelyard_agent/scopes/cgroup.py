@@ -1,11 +1,11 @@
 """The cgroup scope: from two readings of a control group to its sample.
 
-Pure. A limit holds all that is in the group it is set on, so each limit is
-compared with what is used at its own level, and the level nearest to its limit counts:
+Pure. A limit on a group holds all of the group's content, so each limit is
+compared with the use at its own level, and the level nearest to its limit counts:
 
     cpu = max over levels of  CPU seconds / T / min(quota, CPUs of the cpuset, cores of the machine)
     mem = max over levels of  (usage - inactive file cache) / min(limit, memory of the machine)
-    io  = operations / T / --io-capacity where that is given, else seconds in which some task waited / T
+    io  = operations / T / --io-capacity if given, else seconds with some waiting task / T
     net: the busiest NIC, see `hardware`
 """
 
@@ -20,9 +20,9 @@ from steelyard_agent.scopes.hardware import MemoryGauge, NicCounters
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """A group that something is counted for: CPU time, in seconds against cores, or memory, in bytes.
+    """A group with a count: CPU time, in seconds against cores, or memory, in bytes.
 
-    `used` memory is without the inactive file cache; `limit` is None where none is set on this group.
+    `used` memory is without the inactive file cache; `limit` is None if this group has none.
     """
 
     path: str
@@ -45,12 +45,12 @@ class Throttling:
 class CgroupReading:
     """A control group: a container, or a systemd unit.
 
-    `identity` tells it from a later group of the same name, whose counters begin
-    again. The first level is the group itself; the others are those above it that
-    have a limit. `io_stalled_s` is the group's own pressure, `stalled_s` the machine's
-    by resource, which is read only to be shown; `io_ops` are reads and writes by
-    device. `up_s` is known of this process's own container. `sources` are the files that
-    each column came from.
+    `identity` distinguishes it from a later group of the same name with new
+    counters. The first level is the group itself; the others are its ancestors with a
+    limit. `io_stalled_s` is the group's own pressure; `stalled_s` the machine's
+    by resource, which is only shown. `io_ops` are reads and writes by
+    device. `up_s` is known for this process's own container. `sources` are the files of
+    each column.
     """
 
     at_s: float
@@ -71,7 +71,7 @@ class CgroupReading:
 
 
 def tightest(limits: Iterable[float | None]) -> float | None:
-    """Return the smallest of the limits that are known."""
+    """Return the smallest known limit."""
     return min((limit for limit in limits if limit is not None), default=None)
 
 
@@ -104,7 +104,7 @@ def sample(
 
 
 def _cpu(before: CgroupReading, after: CgroupReading, interval_s: float, given: float | None) -> Evidence:
-    """Return CPU as evidence; `given` cores take the place of all limits, and the group's own use counts."""
+    """Return CPU as evidence; `given` cores replace all limits, and the group's own use counts."""
     used_before = {level.path: level.used for level in before.cpu}
     levels = after.cpu[:1] if given else after.cpu
     return _nearest("cpu", (_cpu_level(level, used_before, after, interval_s, given) for level in levels))
@@ -128,14 +128,14 @@ def _cpu_level(
         what, source = "the CPUs of its cpuset", now.sources.get("cpuset", "")
     else:
         what, source = "no quota: the machine's cores", now.sources.get("cores", "")
-    counted = "" if used is not None else "; what it uses is not counted, or was reset"
+    counted = "" if used is not None else "; its use is not counted, or was reset"
     note = f"{level.path}: {what}{counted}"
     files = (level.used_file, source)
     return share("cpu", used, limit, "cores", high=MAX_CPU_UTILIZATION, sources=files, note=note)
 
 
 def _memory(now: CgroupReading, given: float | None) -> Evidence:
-    """Return memory as evidence, at the later reading; `given` bytes take the place of all limits."""
+    """Return memory as evidence, at the later reading; `given` bytes replace all limits."""
     levels = now.memory[:1] if given else now.memory
     return _nearest("mem", (_memory_level(level, now, given) for level in levels))
 
@@ -170,19 +170,19 @@ def _io(before: CgroupReading, after: CgroupReading, interval_s: float, given: f
     if stalled is None:
         why = "its operations are not counted here" if given else "give --io-capacity"
         return unmeasured("io", f"no IO pressure of its own here: {why}", (after.sources.get("ops"),))
-    note = "the share of time in which some task waited for a disk"
+    note = "the share of time with some task waiting for a disk"
     return share("io", stalled, 1.0, "stalled s/s", sources=(after.sources.get("stalled"),), note=note)
 
 
 def _throttled(before: CgroupReading, after: CgroupReading, interval_s: float) -> list[Evidence]:
-    """Return how often the quota held the group, where it has one: shown, not sent."""
+    """Return how often the quota held the group, if it has one: shown, not sent."""
     earlier, now = before.throttling, after.throttling
     if earlier is None or now is None:
         return []
     periods = rate(earlier.periods, now.periods, interval_s)
     held = rate(earlier.throttled_periods, now.throttled_periods, interval_s)
     stood_s = rate(earlier.throttled_s, now.throttled_s, interval_s)
-    # Not "stood still for so long": v2 and v1 sum that over the cores.
+    # Not "stood still for this long": v2 and v1 sum that over the cores.
     note = "" if stood_s is None else f"periods that were cut short; {stood_s:.3f} core s/s stood still"
     if not periods:  # nothing ran against a quota
         return []

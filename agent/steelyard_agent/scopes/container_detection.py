@@ -1,6 +1,6 @@
-"""Is this a container? What the signs say, and how sure that is.
+"""Container detection: the signs, and how sure the conclusion is.
 
-Pure. The groups are what decides, because they are what is measured:
+Pure. The groups decide, because they are measured:
 
     the topmost group seen here is a part of the machine's    sure: a container's view
     the group has a container runtime's name                  likely
@@ -24,7 +24,7 @@ RUNTIMES = re.compile(r"docker|kubepods|libpod|containerd|crio|(^|/)lxc|garden|m
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signs:
-    """What was found. `paths` are this process's groups, "/" being the topmost one seen."""
+    """The signs. `paths` are this process's groups, "/" being the topmost visible one."""
 
     part: str | None
     paths: Sequence[str]
@@ -34,7 +34,7 @@ class Signs:
 
 
 def judge(signs: Signs) -> Evidence:
-    """Return the scope that fits as evidence: 1 for cgroup, 0 for host, with the reason in its note."""
+    """Return the fitting scope as evidence: 1 for cgroup, 0 for host, with the reason in its note."""
     named = next((path for path in signs.paths if RUNTIMES.search(path)), None)
     below = next((path for path in signs.paths if path != "/"), None)
     marker = next(iter(signs.markers), None)

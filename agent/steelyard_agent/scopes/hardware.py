@@ -1,11 +1,11 @@
-"""A machine's NICs, disks, memory and pressure: what the host and the cgroup scope share.
+"""A machine's NICs, disks, memory and pressure, common to the host and the cgroup scope.
 
 Pure. Averages over the interval T between two readings:
 
     net = max over NICs of max(rx, tx) / T / speed        io = max over whole disks of busy seconds / T
 
 A device counts once it is in both readings. A counter that went backwards
-(it wrapped, or the device was reset) leaves no figure: what is lost is unknown.
+(it wrapped, or the device was reset) leaves no figure: its loss is unknown.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ NicKind = Literal["hardware", "virtual", "loopback"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NicCounters:
-    """One network interface. `bytes_per_s` is its speed, None where the kernel does not know it."""
+    """One network interface. `bytes_per_s` is its speed, None if the kernel does not know it."""
 
     kind: NicKind
     rx_bytes: int
@@ -29,14 +29,14 @@ class NicCounters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryGauge:
-    """The machine's memory; `available_bytes` counts what the kernel can reclaim at once."""
+    """The machine's memory; `available_bytes` includes all that the kernel can reclaim at once."""
 
     total_bytes: int
     available_bytes: int
 
     @property
     def used_bytes(self) -> int:
-        """Return what the kernel cannot reclaim at once."""
+        """Return the bytes that the kernel cannot reclaim at once."""
         return self.total_bytes - self.available_bytes
 
 
@@ -52,7 +52,7 @@ def busiest_nic(
 ) -> Evidence:
     """Return the most loaded NIC's utilization as evidence.
 
-    None too when the NIC that moves the most bytes has no known speed: the
+    None too if the NIC with the most bytes has no known speed: the
     others' figures would then hide the one that matters.
     """
     files = (sources.get("net"), "--net-capacity" if given else sources.get("speed"))
@@ -100,7 +100,7 @@ def busiest_disk(
     interval_s: float,
     sources: Mapping[str, str],
 ) -> Evidence:
-    """Return the busiest whole disk's share of busy time as evidence, of how long each was busy."""
+    """Return the busiest whole disk's share of busy time as evidence."""
     files = (sources.get("io"),)
     earlier, now = before_s or {}, after_s or {}
     busiest = unmeasured("io", "no whole disk in both readings", files)
@@ -126,7 +126,7 @@ def pressure(
             1.0,
             "stalled s/s",
             sources=(f"{source}/{name}",),
-            note="the machine's: the share of time in which some task waited",
+            note="the machine's: the share of time with some task waiting",
         )
         for name in after
         if name in before

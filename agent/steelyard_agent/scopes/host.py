@@ -19,10 +19,10 @@ from steelyard_agent.scopes.hardware import MemoryGauge, NicCounters
 class HostReading:
     """A whole machine. `at_s` is monotonic; `cpu_busy_s` sums over the cores.
 
-    `disk_busy_s` is by whole disk: partitions, and what is stacked on disks (dm, md, loop), repeat its time.
-    `stalled_s` is pressure (PSI), seconds in which some task waited, by resource: read only to be
-    shown. `up_s` is the time since its boot. `sources` are the files that each column came from, `lacking`
-    why the platform has none.
+    `disk_busy_s` is by whole disk: partitions and devices stacked on disks (dm, md, loop) repeat its time.
+    `stalled_s` is pressure (PSI), seconds with some waiting task, by resource: only
+    shown. `up_s` is the time since its boot. `sources` are the files of each column, and `lacking` is
+    the reason if the platform has none.
     """
 
     at_s: float
@@ -68,7 +68,7 @@ def sample(before: HostReading, after: HostReading, interval_s: float, limits: I
                 capacity.mem,
                 "bytes",
                 sources=(sources.get("mem"), "--mem-limit" if limits.mem else None),
-                note="all but what the kernel can take back at once",
+                note="all but the memory that the kernel can reclaim at once",
             ),
             *hardware.pressure(before.stalled_s, after.stalled_s, interval_s, sources.get("psi")),
             *(unmeasured(name, why) for name, why in after.lacking.items() if name != "io"),

@@ -3,17 +3,17 @@
 Pure. T is the time between the readings:
 
     cpu = CPU seconds spent / T / cores          mem = sum of resident pages / memory of the machine
-    io  = read and write calls / T / --io-capacity, only where that is given; net is not counted by process
+    io  = read and write calls / T / --io-capacity if given; net is not counted by process
 
-Processes come and go between the readings. One that is waited for hands all it
-spent to its parent's "reaped" counters, so a child's time is counted once if what was
-last seen of those that ended is taken off what their nearest surviving ancestor reaped:
+Processes start and end between the readings. The parent's "reaped" counters get
+all CPU time of a child that it waits for. So a child's time is counted once if the last
+known time of ended children is subtracted from their nearest surviving ancestor's reaped time:
 
     spent = sum over survivors of  (own' - own) + max(0, (reaped' - reaped) - last seen of the ended below it)
           + sum over newcomers of  own' + reaped'
 
-The max: a child that nobody waits for (SIGCHLD ignored) or that was adopted
-by init is in nobody's reaped counters; it counts what was last seen of it.
+The max: no reaped counter has the time of a child without a waiting parent (SIGCHLD ignored) or of one
+adopted by init; its last known time counts.
 """
 
 from collections import defaultdict
@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from steelyard_agent.evidence import MAX_CPU_UTILIZATION, Evidence, share, unmeasured
 from steelyard_agent.sample import Indicators, Sample, first_known, from_evidence
 
-# The kernel counts in ticks of 10 ms: start times and CPU times are that coarse.
+# The kernel counts in ticks of 10 ms: so coarse are start times and CPU times.
 TICK_S = 0.01
 
 
@@ -31,9 +31,9 @@ TICK_S = 0.01
 class ProcessCounters:
     """One process of a tree.
 
-    (pid, `started_s`) tells it from a later process of the same pid; the root's `parent_pid` is 0. `cpu_s`
-    is its own time; `reaped_cpu_s` is that of the children it has waited for,
-    and of theirs. `io_calls` (read and write calls) has its reaped children's in it.
+    (pid, `started_s`) distinguishes it from a later process of the same pid; the root's `parent_pid` is 0.
+    `cpu_s` is its own time; `reaped_cpu_s` is that of its waited-for children,
+    and of theirs. `io_calls` (read and write calls) includes its reaped children's.
     """
 
     parent_pid: int
@@ -49,9 +49,9 @@ class ProcessReading:
     """A process and all its descendants, by pid.
 
     `at_s` is monotonic; `uptime_s` is the same instant on the clock of
-    `ProcessCounters.started_s` (seconds since boot). `cores` are those the
-    process may run on, `machine_cores` all there are, `quota_cores` what its
-    control groups let it have (None: all). `sources` tell how the process was
+    `ProcessCounters.started_s` (seconds since boot). `cores` are those of the process's
+    affinity, `machine_cores` the machine's, `quota_cores` the limit of its
+    control groups (None: no limit). `sources` are how the process was
     found and where it is read.
     """
 
@@ -68,7 +68,7 @@ class ProcessReading:
 
     @property
     def up_s(self) -> float:
-        """Return for how long the root of the tree has been running."""
+        """Return the running time of the tree's root."""
         return max(0.0, self.uptime_s - self.processes[self.root_pid].started_s)
 
     @property
@@ -116,7 +116,7 @@ def sample(
                     "/proc/<pid>/statm",
                     "--mem-limit" if limits.mem else "the machine's memory",
                 ),
-                note="pages that processes share are counted for each of them: an upper bound",
+                note="pages shared by processes are counted for each of them: an upper bound",
             ),
         ],
     )
@@ -137,7 +137,7 @@ def _io(before: ProcessReading, after: ProcessReading, interval_s: float, given:
 
 
 def cpu_spent_s(before: ProcessReading, after: ProcessReading) -> float | None:
-    """Return the CPU seconds the tree spent, or None when the counters contradict each other."""
+    """Return the tree's CPU seconds, or None if the counters contradict each other."""
     ended = _ended(before, after, {pid: p.cpu_s + p.reaped_cpu_s for pid, p in before.processes.items()})
     spent = 0.0
     for pid, earlier, now in _members(before, after):
@@ -152,7 +152,7 @@ def cpu_spent_s(before: ProcessReading, after: ProcessReading) -> float | None:
 
 
 def io_calls(before: ProcessReading, after: ProcessReading) -> float | None:
-    """Return how many read and write calls the tree made, or None when a member's could not be read."""
+    """Return the number of the tree's read and write calls, or None if a member's is unreadable."""
     everyone = [*before.processes.values(), *after.processes.values()]
     if any(process.io_calls is None for process in everyone):
         return None
@@ -171,7 +171,7 @@ def _members(
 ) -> Iterator[tuple[int, ProcessCounters | None, ProcessCounters]]:
     """Yield (pid, then or None, now) of survivors and newcomers.
 
-    A process that is older than the reading in which it was missing was only
+    A process older than the reading that missed it was only
     overlooked (the kernel's list of children is not a snapshot): it counts from now on.
     """
     for pid, now in after.processes.items():
@@ -188,7 +188,7 @@ def _same(pid: int, before: ProcessReading, now: ProcessCounters) -> ProcessCoun
 def _ended(
     before: ProcessReading, after: ProcessReading, last_seen: Mapping[int, float]
 ) -> defaultdict[int, float]:
-    """Return, for each surviving pid, what was last seen of the ended processes nearest below it."""
+    """Return, for each surviving pid, the last known time of the ended processes nearest below it."""
     alive = {pid for pid, now in after.processes.items() if _same(pid, before, now) is not None}
     totals: defaultdict[int, float] = defaultdict(float)
     for pid, process in before.processes.items():
@@ -202,8 +202,8 @@ def _ended(
 
 
 def _beyond_the_machine(spent_s: float, before: ProcessReading, after: ProcessReading) -> bool:
-    # A process that is reaped while the tree is being read can be counted twice, or a whole life late.
-    # Where that shows (more than all cores can do, with rounding for each process), it is no figure.
+    # A process reaped while the tree is being read can be counted twice, or a whole life late. If that shows
+    # (more than all cores can do, with rounding for each process), there is no figure.
     if after.machine_cores is None:
         return False
     rounding_s = TICK_S * 2 * (len(after.processes) + len(before.processes))

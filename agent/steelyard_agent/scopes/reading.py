@@ -1,7 +1,7 @@
 """A reading of any scope, and the sample between two of them.
 
-Pure. A reading is raw counters at one instant. What could not be read is None;
-everything else only ever counts up (except the memory gauges).
+Pure. A reading is raw counters at one instant. An unreadable one is None;
+all others only ever count up (except the memory gauges).
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from steelyard_agent.scopes.cgroup import CgroupReading
 from steelyard_agent.scopes.host import HostReading
 from steelyard_agent.scopes.process import ProcessReading
 
-# The wire format's bounds of an interval. After an hour's pause an average says nothing about now.
+# The wire format's bounds of an interval. After a pause of an hour, an average is not about the present.
 MIN_INTERVAL_S = 0.001
 MAX_INTERVAL_S = 3600.0
 
@@ -21,15 +21,15 @@ Reading = HostReading | CgroupReading | ProcessReading
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """What was to be read is not there (yet); `why` is a sentence for a person."""
+    """The subject of a reading is not there (yet); `why` is a sentence for a person."""
 
     why: str
 
 
 def sample_between(before: Reading, after: Reading, limits: Indicators) -> Sample | None:
-    """Return the sample between two readings; None when they do not span an interval of one subject.
+    """Return the sample between two readings; None if they do not span an interval of one subject.
 
-    A limit that is given takes the place of the measured capacity. What cannot be measured, and a
+    A given limit replaces the measured capacity. A figure that cannot be measured, or a
     counter that went backwards, is None for that column: never a guess.
     """
     interval_s = after.at_s - before.at_s

@@ -78,10 +78,8 @@ def test_indicators_are_sent_lost_alone_found_again_and_reloaded(memcached: Daem
 
             config.write_text(of_file("queue", queue, 0))
             agent.send_signal(signal.SIGHUP)
-            wait_until(lambda: "the old ones stay" in log.read_text())
-            wrong = (
-                f"not taken up: {config}: [[indicator]] 1 (queue): limit is what is 100 %: a number above 0"
-            )
+            wait_until(lambda: "the previous ones stay" in log.read_text())
+            wrong = f"the previous ones stay: {config}: [[indicator]] 1 (queue): limit is the amount of 100 %"
             assert wrong in log.read_text()
 
             config.write_text(of_file("queue", queue, 4))

@@ -81,8 +81,8 @@ def test_only_the_metrics_own_lines_are_parsed() -> None:
 @pytest.mark.parametrize(
     ("metric", "labels", "said"),
     [
-        ("app_idle", (), "there is no metric app_idle: see what it has"),
-        ("app_busy", (("pool", "db"),), "there is no metric app_busy with pool='db': see what it has"),
+        ("app_idle", (), "there is no metric app_idle: look at the page"),
+        ("app_busy", (("pool", "db"),), "there is no metric app_busy with pool='db': look at the page"),
         ("app_broken", (), "app_broken is nan"),
         ("app_unending", (), "app_unending is inf"),
     ],
@@ -100,7 +100,7 @@ def test_a_metrics_line_that_is_none_is_said(line: str) -> None:
 
 def test_a_metric_of_too_many_series_or_too_long_a_line_is_refused() -> None:
     many = "".join(f'a{{b="{number}"}} 1\n' for number in range(1001))
-    assert refusal("prometheus", "a", many) == "a has more than 1000 series, which is too much"
+    assert refusal("prometheus", "a", many) == "a has more than 1000 series: choose some with labels"
     assert "more than 8192 characters" in refusal("prometheus", "a", f'a{{b="{"x" * 9000}"}} 1')
 
 
@@ -177,7 +177,7 @@ def test_a_table_has_commas_or_blanks_between_its_columns() -> None:
         ("a,b\n", (), "its table has no row with a b"),
         ("a,b\nx,1\n", (("a", "y"),), "its table has no row with a b and those labels"),
         ("a,b\nx,1\n", (("c", "y"),), "there is no column c"),
-        ("a,b\nx,one\n", (), "b is 'one', which is no number"),
+        ("a,b\nx,one\n", (), "b is 'one', not a number"),
         ("a,b\n" + "x,1\n" * 2000, (), "its table has more than 1000 rows"),
         ("a,b\n" + "\n" * 1_000_000, (), "its table has more than 1000 rows"),
         (f'a,b\n"{"x" * 200_000}",1\n', (), "it is no table: field larger than field limit"),
@@ -196,9 +196,9 @@ def test_a_number_stands_after_words_or_alone() -> None:
         refusal("words", "busy:", "idle: 3") == "there is no number after 'busy:': it begins with 'idle: 3'"
     )
     assert refusal("words", "busy:", "busy: many").startswith("there is no number after 'busy:'")
-    assert refusal("number", "", "12 13") == "the text is '12 13', which is no number"
-    assert refusal("number", "", "") == "the text is nothing, which is no number"
-    assert refusal("number", "", "nan") == "the text is 'nan', which is no number"
+    assert refusal("number", "", "12 13") == "the text is '12 13', not a number"
+    assert refusal("number", "", "") == "the text is nothing, not a number"
+    assert refusal("number", "", "nan") == "the text is 'nan', not a number"
 
 
 @given(

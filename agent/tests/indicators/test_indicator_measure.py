@@ -123,5 +123,5 @@ def test_a_rate_is_an_amount_per_second_whatever_its_size() -> None:
 
 @pytest.mark.parametrize("amount", [-1.0, 1e16])
 def test_a_number_that_is_no_rate_is_an_error(amount: float) -> None:
-    with pytest.raises(SourceError, match="which is no rate"):
+    with pytest.raises(SourceError, match="not a possible rate"):
         measure.measured(indicator(None, rate=False), None, gauge({A: amount}))

@@ -83,13 +83,13 @@ def test_what_fails_is_null_alone_and_said_once_and_again_when_it_is_back(
     for _ in range(3):
         assert values(reader) == [0.1, None, 0.3]
     assert said(caplog) == [
-        "the indicator b cannot be read: /one: there is no metric b: see what it has; it is null until it can"
+        "the indicator b cannot be read: /one: there is no metric b: look at the page; it is null until then"
     ]
     texts.texts["one"] = SourceError("it answers 500")
     reader.read_all()
     for _ in range(3):
         assert values(reader) == [None, None, 0.3]
-    assert said(caplog) == ["the indicator a cannot be read: /one: it answers 500; it is null until it can"]
+    assert said(caplog) == ["the indicator a cannot be read: /one: it answers 500; it is null until then"]
     assert [each.note for each in reader.evidence()] == ["it answers 500", "it answers 500", ""]
     texts.texts["one"] = "a 1\nb 2\n"
     reader.read_all()
@@ -111,7 +111,7 @@ def test_a_value_that_is_too_old_is_null_and_that_is_said_once(caplog: pytest.Lo
     for _ in range(3):
         assert values(reader) == [None]
     assert said(caplog) == [
-        "the indicator a cannot be read: /one: nothing was read of it for 3.5 s; it is null until it can"
+        "the indicator a cannot be read: /one: it has not been read for 3.5 s; it is null until then"
     ]
     reader.read_all()
     assert values(reader) == [0.1]
@@ -144,7 +144,7 @@ def test_a_mistake_of_ours_leaves_the_others_alone(caplog: pytest.LogCaptureFixt
     reader.read_all()
     assert values(reader) == [None, 0.3]
     assert said(caplog) == [
-        "the indicator a cannot be read: /one: ZeroDivisionError: x; it is null until it can"
+        "the indicator a cannot be read: /one: ZeroDivisionError: x; it is null until then"
     ]
 
 

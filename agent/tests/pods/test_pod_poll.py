@@ -67,8 +67,8 @@ def test_an_api_server_that_is_away_changes_nothing_and_is_said_once(
     assert [pods_then for pods_then, _ in known] == [pods("a")] * 6
     assert [reachable for _, reachable in known] == [True, False, False, False, False, True]
     assert said(caplog) == [
-        "the API server does not answer; the pods that are known (1) go on",
-        "it answers 403; the pods that are known (1) go on",
+        "the API server does not answer; the known pods (1) go on",
+        "it answers 403; the known pods (1) go on",
     ]
 
 

@@ -97,7 +97,9 @@ def test_settings_that_are_read_again_while_the_api_server_refuses_lose_no_pod(
 ) -> None:
     eventually(lambda: agent.shows('steelyard_agent_pods{result="absent"} 1'), "the pod is known")
     api.status, api.body = 403, refusal(403, "Forbidden", "pods is forbidden")
-    eventually(lambda: agent.says("the ServiceAccount needs a ClusterRole that may list pods"), "it is said")
+    eventually(
+        lambda: agent.says("the ServiceAccount needs a ClusterRole with the right to list pods"), "it is said"
+    )
     agent.key.write_text("another key of sixteen letters or more")
     agent.process.send_signal(signal.SIGHUP)
     eventually(lambda: agent.says("sampling the pods of node node-1", times=2), "the new key is taken up")

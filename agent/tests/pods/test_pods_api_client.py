@@ -75,7 +75,9 @@ def test_without_rights_the_api_servers_words_and_the_remedy_are_said(api: PodsA
     assert refused.why.startswith(
         f"the API server at localhost:{api.port} answers 403: pods is forbidden: User"
     )
-    assert refused.why.endswith("in the cluster: the ServiceAccount needs a ClusterRole that may list pods")
+    assert refused.why.endswith(
+        "in the cluster: the ServiceAccount needs a ClusterRole with the right to list pods"
+    )
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"7", b'{"message": 7}', b"[" * 100_000])

@@ -60,7 +60,7 @@ def test_a_hosts_name_that_is_no_peers_name_does_not_matter() -> None:
         ("--scope pods --node n1 --peer a", "--peer is for one server"),
         ("--scope pods --node n1 --orca :9811", "for Prometheus give --metrics"),
         ("--scope pods --node n1 --orca-grpc :9811", "--orca-grpc is for one server"),
-        ("--scope pods --node n1 --register http://a --address b:1", "the controller finds pods by itself"),
+        ("--scope pods --node n1 --register http://a --address b:1", "the controller discovers pods"),
         ("--scope pods --node n1 --cpu-limit 2", "a pod's CPU limit is in its control group"),
         ("--scope pods --node n1 --mem-limit 2", "a pod's memory limit is in its control group"),
         ("--scope pods --node n1 --pid 7", "--pid is for one process: add --scope process"),

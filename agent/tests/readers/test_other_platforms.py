@@ -59,7 +59,7 @@ def test_what_only_linux_has_is_refused_with_one_line(scope: list[str]) -> None:
     ran = run("win32", "--once", "--scope", *scope)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr == (
-        f"steelyard-agent: --scope {scope[0]} reads what only Linux has, and this is win32: take host\n"
+        f"steelyard-agent: --scope {scope[0]} needs Linux, and this is win32: use --scope host\n"
     )
 
 

@@ -85,7 +85,7 @@ def test_a_port_that_is_only_connected_to_is_not_listened_on(empty_tree: Path, h
 
 def test_a_listener_of_another_user_is_named_as_such(empty_tree: Path) -> None:
     listen(empty_tree, 80, 4711)
-    assert listener(empty_tree) == "the process that listens on port 80 belongs to another user"
+    assert listener(empty_tree) == "the process with port 80 belongs to another user"
 
 
 def test_a_new_listener_is_found_when_the_old_one_ends_or_after_the_bound(

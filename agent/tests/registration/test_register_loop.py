@@ -67,7 +67,7 @@ def test_a_controller_that_had_forgotten_the_server_is_said(caplog: pytest.LogCa
     loop.step()
     loop.step()
     assert said(caplog)[1:] == [
-        "web/server-1 is registered again at 10.0.0.11:80 with http://a:8081, which did not know it"
+        "web/server-1 is registered again at 10.0.0.11:80 with http://a:8081, which had lost it"
     ]
 
 
