@@ -26,12 +26,12 @@ log = logging.getLogger("steelyard_reporter")
 
 STOP = (signal.SIGTERM, signal.SIGINT)
 
-# Ten of the controller's ticks: it judges freshness itself, the key need only outlast that.
+# Ten of the controller's ticks: it judges freshness itself, so the key only has to outlast that.
 TTL_S = 10
 
 
 def main() -> int:
-    """Run the reporter; return its exit status: 0; 1 when --once found nothing; 2 when a setting is wrong."""
+    """Run the reporter; return its exit status: 0; 1 if --once has no report; 2 for wrong settings."""
     try:
         chosen = settings.load(sys.argv[1:], os.environ, hostname=socket.gethostname())
         key = secret_file.key(chosen.key_file, chosen.key)

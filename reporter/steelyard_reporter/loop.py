@@ -3,7 +3,7 @@
 Pure: the clocks and the waiting come in as arguments. On the wall clock, as nginx does
 (`steelyard_protocol.clock_phase`):
 
-    report at   k I + 0.02 s, and later by up to `SPREAD_S` by its name     I: the interval
+    report at   k I + 0.02 s, later by up to `SPREAD_S` depending on its name     I: the interval
     follow at   0.23 I after that, when the controller has published its table
 """
 
@@ -26,7 +26,7 @@ def run(
     wall_clock: Callable[[], float],
     wait: Callable[[float], bool],
 ) -> None:
-    """Report and follow at every interval, until `wait` (for so many seconds) tells to stop."""
+    """Report and follow at every interval, until `wait` (given seconds) returns True."""
     instant_s = REPORT_S * min(1.0, interval_s) + clock_phase.spread_s(name, interval_s)
     pace = Pace(clock(), interval_s=interval_s, instant_s=instant_s)
     follow()

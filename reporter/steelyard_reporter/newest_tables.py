@@ -1,9 +1,9 @@
 """The newest weight table of each upstream, from Memcached. I/O only.
 
-A table is taken if it can be read, is signed where there is a key, is of this upstream, and is newer than
-the last one; otherwise the last one stays. Each server of the pool has it: the next is asked where one has
-nothing newer, which may be one that the controller no longer reaches. The rows of a table that an item does
-not hold are read from its chunks (`table_chunks`), all of them or none.
+A table is accepted if it can be read, is of this upstream, is newer than the last one, and is signed if there
+is a key. Otherwise the last one stays. Each server of the pool has the table. If one has nothing newer, the
+next is asked: the controller may no longer reach the first. A chunked table (`table_chunks`) is read with all
+of its chunks or not at all.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,12 +16,12 @@ from steelyard_protocol.table_chunks import Manifest
 from steelyard_protocol.weight_table import WeightTable
 from steelyard_protocol.wire import Refused
 
-# Memcached keeps a table for a day; one hour more is for a clock that is wrong by a time zone. What was
-# recorded longer ago and is put back is known by that (docs/decisions/0014-replay.md).
+# Memcached keeps a table for a day; one hour more covers a clock with a wrong time zone. An older recording
+# that comes back is refused for its age (docs/decisions/0014-replay.md).
 OLDEST_MS = 25 * 3600 * 1000
 
 GetMany = Callable[[Sequence[str]], Mapping[str, bytes]]
-"""Returns the values of the keys that are there, or raises `Unavailable`: `MemcachedClient.get_many`."""
+"""Returns the values of the existing keys, or raises `Unavailable`: `MemcachedClient.get_many`."""
 
 
 class Tables:
@@ -51,14 +51,14 @@ class Tables:
         return self._newest
 
     def fetch(self) -> dict[str, str]:
-        """Take over what is newer; return by upstream why there is no table, or none that is believed."""
+        """Take over newer tables; return by upstream why there is none, or none that is accepted."""
         faults: dict[str, str] = {}
         missing = {upstream: wire.weights_key(upstream) for upstream in self._upstreams}
         for name, get_many in self._servers.items():
             try:
                 values = get_many([*missing.values()])
             except Unavailable:
-                continue  # whoever writes the reports to it says so
+                continue  # the writer of the reports logs that
             for upstream, key in [*missing.items()]:
                 if key not in values:
                     continue

@@ -27,18 +27,18 @@ READ_PART = 0.5
 # A line of commands must fit HAProxy's buffer of 16 kB.
 COMMANDS_AT_ONCE = 50
 
-# Reports that a controller did not read before that is a fault: by then it has, if it can.
+# Reports until an unread one is a fault: by then a controller has read one, if it can.
 UNREAD_REPORTS = 5
 
 
 class FaultLog:
-    """The faults that are known, by topic: a line when one begins or changes, a line when it is over."""
+    """The known faults, by topic: a line when one begins or changes, and a line when it is over."""
 
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
 
     def tell(self, topic: str, faults: Mapping[str, str]) -> None:
-        """Log what is new among the faults of a topic, and what is over: whatever is not named any more."""
+        """Log the new faults of a topic, and those that are over: the ones that `faults` no longer names."""
         before = {key for key in self._known if key.startswith(f"{topic}:")}
         for name, text in faults.items():
             key = f"{topic}:{name}"
@@ -51,7 +51,7 @@ class FaultLog:
 
 
 class Reporter:
-    """The reporter of one HAProxy; `boot` tells its runs apart, and `key` signs its reports."""
+    """The reporter of one HAProxy; `boot` distinguishes its runs, and `key` signs its reports."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Reporter:
         self._added: dict[tuple[str, int, str], set[str]] = {}
 
     def report(self) -> list[TrafficReport]:
-        """Read HAProxy and send a report for each upstream; return those that were made."""
+        """Read HAProxy and send a report for each upstream; return the reports."""
         at_s, at_ms = self._clock(), int(1000 * self._wall_clock())
         self._processes = []
         try:
@@ -96,7 +96,7 @@ class Reporter:
         if window is None:
             return []
         if window.broken is not None:
-            log.info("%s: what was done since the last report is not reported", window.broken)
+            log.info("%s: traffic since the last report is not reported", window.broken)
             return []
         self._seq += 1
         made = [self._made(table, window, at_ms) for table in self._tables.newest.values()]
@@ -112,7 +112,7 @@ class Reporter:
         return reports
 
     def follow(self) -> None:
-        """Take over the newest tables; where weights are set here, make HAProxy follow them."""
+        """Take over the newest tables; with --set-weights, make HAProxy follow them."""
         self._faults.tell("tables", self._tables.fetch())
         if not self._settings.set_weights:
             return
@@ -138,7 +138,7 @@ class Reporter:
         self._faults.tell("orders", faults)
 
     def _announce(self, reported: Sequence[str]) -> None:
-        """Tell the controller of the upstreams whose table does not name this load balancer."""
+        """Announce this load balancer to the controller for upstreams whose table does not name it."""
         lb, unread, faults = self._settings.lb, dict[str, int](), dict[str, str]()
         for upstream in reported:
             if lb not in self._tables.newest[upstream].reporters:
@@ -147,8 +147,8 @@ class Reporter:
                 log.info("%s: the controller reads the reports of %s", upstream, lb)
             if unread.get(upstream, 0) > UNREAD_REPORTS:
                 faults[upstream] = (
-                    f"{upstream}: the controller does not read the reports of {lb}: `steelyard status "
-                    f"{upstream}` may say why; declare it in load_balancers where the clocks differ"
+                    f"{upstream}: the controller does not read the reports of {lb}: see `steelyard status "
+                    f"{upstream}`; if the clocks differ, declare it in load_balancers"
                 )
         self._unread = unread
         self._faults.tell("unread", faults)
@@ -157,7 +157,7 @@ class Reporter:
             self._pool.append(wire.ANNOUNCED_KEY, lines, ttl_s=announced.TTL_S)
 
     def _remember(self) -> None:
-        """Remember the servers that tables name; forget those, and processes, that are gone."""
+        """Remember the servers that tables name; forget removed ones, and ended processes."""
         for upstream, table in self._tables.newest.items():
             declared, backend = {peer.id for peer in table.peers}, self._settings.upstreams[upstream]
             self._named[upstream] |= declared
@@ -211,7 +211,7 @@ class Reporter:
 
     def _order(self, process: Process, table: WeightTable, backend: str, servers: Servers) -> str | None:
         place = process.via, process.pid, table.upstream
-        # Not those that could not be added; but those that HAProxy would not delete yet.
+        # Without those that could not be added, but with those that HAProxy would not delete yet.
         added = self._added.get(place, set()) & servers.keys()
         told = orders.orders(
             table,

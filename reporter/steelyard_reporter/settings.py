@@ -16,7 +16,7 @@ from steelyard_protocol.setting_values import Address
 _KEYWORDS = re.compile(r"[ -:<-~]*")
 
 ABOUT = (
-    "Report the traffic that an HAProxy sends to each server to Steelyard's controller, so that the control "
+    "Report the traffic from an HAProxy to each server to Steelyard's controller, so that the control "
     "laws learn behind HAProxy as they do behind nginx. With --set-weights, also set HAProxy's weights. Each "
     "flag is also STEELYARD_REPORTER_<FLAG> in the environment (--memcached is STEELYARD_MEMCACHED). A flag "
     "overrides the environment. The key itself is in STEELYARD_REPORTER_KEY, because every user can read a "
@@ -27,8 +27,8 @@ SETTINGS = (
     Setting(
         name="socket",
         metavar="PATH|HOST:PORT,...",
-        help="Runtime sockets of HAProxy (`stats socket`), one a process, whose counts are summed; or a "
-        "master's socket (-S), which also lists the processes that a reload has replaced",
+        help="Runtime sockets of HAProxy (`stats socket`), one a process, summed; or a master's socket (-S), "
+        "which also lists processes before a reload",
         default="/run/haproxy/admin.sock",
     ),
     Setting(
@@ -48,8 +48,8 @@ SETTINGS = (
     Setting(
         name="add-servers",
         metavar="KEYWORDS",
-        help="Server keywords, such as 'check inter 2s', with which --set-weights adds the declared servers "
-        "that HAProxy lacks (HAProxy 2.5 or later); an empty text adds them without keywords",
+        help="Server keywords, such as 'check inter 2s', for declared servers that --set-weights adds to "
+        "HAProxy (2.5 or later); an empty text adds them without keywords",
         unset="no server is added",
     ),
     Setting(
@@ -95,7 +95,7 @@ class Settings:
 
 
 def load(arguments: Sequence[str], environment: Mapping[str, str], *, hostname: str) -> Settings:
-    """Return the settings; raise `SettingsError` that names the wrong ones."""
+    """Return the settings; raise `SettingsError` for wrong ones."""
     given = program_settings.collect(FLAGS, FLAGS.parse(arguments), environment)
     key_file = given.optional("key-file", Path)
     settings = Settings(
@@ -137,7 +137,7 @@ def _upstreams(text: str) -> Mapping[str, str]:
     for part in text.split(","):
         name, _, backend = part.strip().partition("=")
         if setting_values.name(name) in backends:
-            raise ValueError(f"{name} is there twice: a report is of one backend")
+            raise ValueError(f"{name} occurs twice: a report is of one backend")
         backends[name] = backend or name
         if not wire.is_name(backends[name]):
             raise ValueError(f"{backend!r} cannot be a backend's name here: use letters, digits, . _ and -")
@@ -146,5 +146,5 @@ def _upstreams(text: str) -> Mapping[str, str]:
 
 def _keywords(text: str) -> str:
     if not _KEYWORDS.fullmatch(text):
-        raise ValueError("give what stands behind the address in haproxy.cfg, such as 'check inter 2s'")
+        raise ValueError("give server keywords of haproxy.cfg, such as 'check inter 2s'")
     return text.strip()

@@ -1,1 +1,1 @@
-"""HAProxy: its runtime socket, what it counts, and what it is told."""
+"""HAProxy: its runtime socket, its counters, and the commands to it."""

@@ -1,15 +1,15 @@
-"""The mean latency of the latest requests, out of HAProxy's sliding mean.
+"""The mean latency of the latest requests, from HAProxy's sliding mean.
 
-Pure. HAProxy keeps for each server A, a mean of whole milliseconds, rounded up: of all its requests n
-at first, and later one in which a request's part fades by 1/N with each that follows (N = 512,
+Pure. HAProxy keeps for each server A, a mean of whole milliseconds, rounded up. At first it is the mean of
+all n requests; later a request's part fades by 1/N with each further request (N = 512,
 `TIME_STATS_SAMPLES`). Between two looks, with m requests between them,
 
-    A1 = r A0 + (1 - r) x        x: the mean of the m;  r: what is left of A0's part
+    A1 = r A0 + (1 - r) x        x: the mean of the m;  r: the rest of A0's part
     r  = (min(n0, N) / min(n1, N)) (1 - 1/N)^(requests beyond the first N)
     x  = (A1 - r A0) / (1 - r)   off by at most e = (1 + r) / (2 (1 - r)) ms, from the rounding
 
-Over few requests e is large. So the mean that is told begins as A1, and for each span from the longest
-to the latest is moved into [x - e, x + e], no further: it follows at once what the latest requests
+For few requests e is large. So the reported mean begins as A1. For each span, from the longest to the
+latest, it is moved into [x - e, x + e], no further: it follows at once a change that the latest requests
 prove, and does not follow the rounding.
 """
 
@@ -19,13 +19,13 @@ SAMPLES = 512
 """N, the length of HAProxy's sliding mean (its manual says 1024)."""
 
 ENOUGH = 0.2
-"""So small an r is enough: over so many requests (820) e is 0.75 ms, and earlier looks are not needed."""
+"""A sufficiently small r: after 820 requests e is 0.75 ms, and earlier looks are not needed."""
 
 MOST_LOOKS = 24
 """Those in between are thinned out, the old ones first: a span need not begin at every look."""
 
 Look = tuple[int, int]
-"""(n, A) at one moment: how many requests HAProxy's mean has seen, and that mean in ms."""
+"""(n, A) at one moment: the number of requests in HAProxy's mean, and that mean in ms."""
 
 
 def mean_ms(looks: Sequence[Look]) -> float:
@@ -41,7 +41,7 @@ def mean_ms(looks: Sequence[Look]) -> float:
 
 
 def kept(looks: Sequence[Look]) -> tuple[Look, ...]:
-    """Return the looks that later ones are to be compared with."""
+    """Return the looks for comparison with later ones."""
     first = max((i for i, (n, _) in enumerate(looks) if left(n, looks[-1][0]) <= ENOUGH), default=0)
     some = tuple(looks[first:])
     half = len(some) // 2
@@ -49,7 +49,7 @@ def kept(looks: Sequence[Look]) -> tuple[Look, ...]:
 
 
 def left(n0: int, n1: int) -> float:
-    """Return r, what is left of the mean of n0 requests when there were n1; 0..1."""
+    """Return r, the rest of the mean of n0 requests among n1; 0..1."""
     if n0 <= 0:
         return 0.0
     within: float = min(n0, SAMPLES) / min(n1, SAMPLES)
@@ -57,5 +57,5 @@ def left(n0: int, n1: int) -> float:
 
 
 def _middle(rounded_up: int) -> float:
-    """Return the middle of what was rounded up to this."""
+    """Return the middle of the values that round up to this."""
     return max(0.0, rounded_up - 0.5)

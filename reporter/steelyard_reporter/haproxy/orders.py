@@ -1,14 +1,15 @@
-"""What HAProxy is told so that its servers follow the weight table: weights, states, servers added and gone.
+"""The commands that make HAProxy's servers follow the weight table: weights, states, servers to add or
+remove.
 
-Pure: a table and what HAProxy has, in; commands of its runtime socket out (management guide, 9.3).
+Pure: a table and HAProxy's servers in, commands of its runtime socket out (management guide, 9.3).
 
-    up, backup   its weight, `state ready`        backup is haproxy.cfg's word: there is no command for it
+    up, backup   its weight, `state ready`        only haproxy.cfg can make a server a backup
     drain        `state drain`                    down   `state maint`
-    not there    `add server`, where servers may be added; it starts in maintenance
-    left         `state maint`; `del server` once it has no request, where it was added
+    absent       `add server`, if servers may be added; it starts in maintenance
+    removed      `state maint`; if it was added, `del server` once it has no request
 
-A server that no table has named since the reporter began is never touched, nor is any while not one name
-is known to both: that is another backend, or another upstream. Nor one with an agent-check, whose
+A server without a table since the reporter began is never touched. Nor is any server if HAProxy and the
+table share no name: that is another backend, or another upstream. Nor is a server with an agent-check: its
 answer would undo each command.
 """
 
@@ -22,10 +23,10 @@ from steelyard_protocol.weight_table import TablePeer, WeightTable
 
 from steelyard_reporter.haproxy.show_stat import ServerRow, Servers
 
-# Of the servers that a line is about.
+# Servers that a line names.
 NAMED = 3
 
-# The answers that are no complaint.
+# Answers without a complaint.
 SUCCESSES = ("New server registered.", "Server deleted.")
 
 _STATES = {"up": "ready", "backup": "ready", "drain": "drain", "down": "maint"}
@@ -33,7 +34,7 @@ _STATES = {"up": "ready", "backup": "ready", "drain": "drain", "down": "maint"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
-    """The commands to one process for one backend, and the servers that they add."""
+    """The commands to one process for one backend, and the servers to add."""
 
     commands: tuple[str, ...]
     added: frozenset[str] = frozenset()
@@ -48,9 +49,9 @@ def orders(
     named_before: Set[str],
     added_before: Set[str],
 ) -> Orders:
-    """Return what makes a backend's servers follow the table.
+    """Return the commands that make a backend's servers follow the table.
 
-    `keywords` are those of added servers, None: none is added. `named_before` are the names of earlier
+    `keywords` are those of added servers; None adds none. `named_before` are the names of earlier
     tables, and `added_before` the servers that were added at run time.
     """
     peers = {peer.id: peer for peer in table.peers}
@@ -80,7 +81,7 @@ def orders(
 def mismatches(
     table: WeightTable, backend: str, servers: Servers | None, *, sets: bool, adds: bool
 ) -> dict[str, str]:
-    """Return what does not fit between a table and a backend, each by a key of its own: one line a kind."""
+    """Return the mismatches between a table and a backend, each kind by its key, in one line."""
     where = f"{table.upstream}, backend {backend}"
     if servers is None:
         return {
@@ -92,33 +93,33 @@ def mismatches(
     hints = _hints(strange, servers, peers)
     if strange and not servers.keys() & peers.keys():
         return {
-            "names": f"{where}: no server of HAProxy's has the name of a declared one; nothing is reported "
-            f"or set. HAProxy has {shown(strange, NAMED)}, declared are {shown(sorted(peers), NAMED)}: "
+            "names": f"{where}: no server of HAProxy has the name of a declared one; nothing is reported or "
+            f"set. HAProxy has {shown(strange, NAMED)}, declared are {shown(sorted(peers), NAMED)}: "
             f"write the declared names behind `server` in haproxy.cfg{hints}"
         }
     texts = {}
     if strange:
         texts["strange"] = (
-            f"{where}: {shown(strange, NAMED)} {'is' if len(strange) == 1 else 'are'} not declared, and left "
-            f"alone: declare, or rename in haproxy.cfg{hints}"
+            f"{where}: {shown(strange, NAMED)} {'is' if len(strange) == 1 else 'are'} not declared, and not "
+            f"touched: declare, or rename in haproxy.cfg{hints}"
         )
     missing = sorted(peers.keys() - servers.keys())
     if missing and not adds:
         texts["missing"] = (
-            f"{where}: HAProxy has no {shown(missing, NAMED)}: write it into haproxy.cfg, "
-            "or have it added by --add-servers"
+            f"{where}: HAProxy has no {shown(missing, NAMED)}: write it into haproxy.cfg, or start with "
+            "--add-servers"
         )
     checked = sorted(name for name, row in servers.items() if row.has_agent_check and name in peers)
     if sets and checked:
         texts["agent-check"] = (
-            f"{where}: {shown(checked, NAMED)} has an agent-check, which sets weights too; it is left to "
-            "that: take agent-check out of haproxy.cfg, or start without --set-weights"
+            f"{where}: {shown(checked, NAMED)} has an agent-check, which sets weights too, and is not "
+            "touched: remove agent-check from haproxy.cfg, or start without --set-weights"
         )
     return texts
 
 
 def complaint(answer: str) -> str | None:
-    """Return what HAProxy complains of in its answer to commands, with the remedy; None: of nothing."""
+    """Return HAProxy's complaint in its answer to commands, with the remedy; None if there is none."""
     lines = [line.strip() for line in answer.splitlines()]
     wrong = list(dict.fromkeys(line for line in lines if line and line not in SUCCESSES))
     if not wrong:
@@ -133,7 +134,7 @@ def complaint(answer: str) -> str | None:
 def _change(where: str, row: ServerRow, weight: int, state: str) -> list[str]:
     commands = [f"set server {where} weight {weight}"] if row.weight != weight else []
     has = _state(row)
-    # One that is down shows nothing else, and one that HAProxy keeps out for a reason of its own is left.
+    # A server that is down shows nothing else; HAProxy's own reason to keep one out is respected.
     if has != state and (has is not None or state == "maint"):
         commands.append(f"set server {where} state {state}")
     return commands
@@ -153,7 +154,7 @@ def _addition(where: str, peer: TablePeer, weight: int, keywords: str) -> list[s
 
 
 def _hints(strange: list[str], servers: Servers, peers: Mapping[str, TablePeer]) -> str:
-    """Return which strange server has the address of which declared one, where HAProxy tells addresses."""
+    """Return the strange servers that have the address of a declared one, if HAProxy shows addresses."""
     named = {peer.address: name for name, peer in peers.items()}
     hints = [
         f"{name} has the address of {named[servers[name].address]}"

@@ -1,9 +1,9 @@
 """HAProxy's runtime socket: commands in, answers out, all within one deadline. I/O only.
 
-Each line of commands has a connection of its own, which HAProxy closes after the answer; its master
-process does so only once our side of it is closed (management guide, 9.3). Others are not told so: a
-TCP proxy before the socket may take a side that is closed for the end. A socket that hangs, drips
-or never ends is a `HaproxyFault` at the deadline, whatever came until then.
+Each line of commands has its own connection, and HAProxy closes it after the answer. Its master process does
+so only once our side is closed (management guide, 9.3). For other sockets our side stays open: a TCP proxy
+before the socket may take a closed side for the end. A socket that hangs, drips or never ends is a
+`HaproxyFault` at the deadline, whatever it has sent by then.
 """
 
 import socket
@@ -77,13 +77,13 @@ class RuntimeSocket:
                 if self._is_masters:
                     connection.shutdown(socket.SHUT_WR)
                 return self._all_of(connection)
-        except (OSError, UnicodeError) as error:  # the latter: a name that cannot be one
+        except (OSError, UnicodeError) as error:  # the latter: an impossible host name
             raise HaproxyFault(f"{self.name} {_why(error)}") from None
 
     def _connected(self) -> socket.socket:
         if self._lookup is None:
             return self._connect(socket.AF_UNIX, self._path)
-        # HAProxy may listen on one of a host's addresses alone.
+        # HAProxy may listen on only one of a host's addresses.
         *others, last = self._lookup(self._deadline.left_s())
         for address in others:
             with suppress(OSError):
@@ -105,9 +105,9 @@ class RuntimeSocket:
             pieces.append(piece)
             size += len(piece)
             if not self._is_masters and piece.endswith(b"\n\n") and pieces[0].startswith(_UNKNOWN):
-                break  # the master's, which leaves the connection open
+                break  # the master leaves the connection open
             if size > MOST_BYTES:
-                raise HaproxyFault(f"{self.name} says more than {MOST_BYTES} bytes: it is no HAProxy's")
+                raise HaproxyFault(f"{self.name} sends more than {MOST_BYTES} bytes: it is not HAProxy's")
         return b"".join(pieces).decode("utf-8", "replace")
 
     def _ask_all(self, prefix: str, backends: Sequence[str]) -> list[str]:
@@ -125,7 +125,7 @@ class RuntimeSocket:
         }
         if hidden <= self._hidden:
             return answers
-        # Of a name HAProxy shows the first that it has: such a backend is told of among all others only.
+        # HAProxy shows only the first proxy of a name: read such a backend in the list of all.
         self._hidden |= hidden
         return self._ask_all(prefix, backends)
 

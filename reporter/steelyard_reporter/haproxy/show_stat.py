@@ -1,7 +1,7 @@
-"""What HAProxy says of its processes and servers: `show info`, `show stat`, and the master's `show proc`.
+"""HAProxy's reports on its processes and servers: `show info`, `show stat`, and the master's `show proc`.
 
-Pure: text in, rows out. `show stat` is CSV whose first line names the columns (HAProxy's management
-guide, 9.1); columns are found by their names, so that of every version is read.
+Pure: text in, rows out. `show stat` is CSV with a first line of column names (HAProxy's management
+guide, 9.1). Columns are found by name, so that every version can be read.
 """
 
 import csv
@@ -15,7 +15,7 @@ from steelyard_protocol import wire
 # Responses by their status; HAProxy counts one when its header has come.
 _ANSWERED = ("hrsp_1xx", "hrsp_2xx", "hrsp_3xx", "hrsp_4xx", "hrsp_other")
 
-# Tries without a response: no connection, none that was valid or in time, tried again, tried elsewhere.
+# Tries without a response: no connection, no valid or timely response, retries, redispatches.
 _UNANSWERED = ("econ", "eresp", "wretr", "wredis")
 
 # A row of this type is a server.
@@ -26,19 +26,19 @@ MOST_DIGITS = 18
 
 
 class HaproxyFault(Exception):
-    """HAProxy did not answer, or not as one that can be used; the message names the remedy."""
+    """HAProxy did not answer, or not in a usable way; the message names the remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerRow:
     """One server of a backend, with totals since its HAProxy began.
 
-    completed, failed   tries with a response below 500, and all others; in TCP connections that were made
-                        and have ended, and those that were not made
-    timed               of how many the latency is a mean; `latency_ms` is that mean, rounded up
+    completed, failed   tries with a response below 500, and all others; in TCP, ended connections, and
+                        failed ones
+    timed               number of requests in the mean `latency_ms`, which is rounded up
     status              as on the statistics page, such as UP, DRAIN, MAINT, `DOWN 1/2`
-    weight              as it was set, 0..256
-    address             empty where the socket's level is below `operator`
+    weight              configured weight, 0..256
+    address             empty if the socket's level is below `operator`
     """
 
     name: str
@@ -60,8 +60,8 @@ Servers = Mapping[str, ServerRow]
 class Process:
     """One HAProxy process at one moment; `servers` by backend, None: it has no such backend.
 
-    `ending`: a reload has replaced it, and it finishes what it has begun. `via` is the socket that it
-    was asked through, and `prefix` what a command to it begins with there.
+    `ending`: a reload has replaced it, and it finishes its requests. `via` is the socket that answered for
+    it, and `prefix` the beginning of a command to it there.
     """
 
     pid: int
@@ -79,19 +79,19 @@ def parse_info(text: str, via: str) -> tuple[int, int]:
     if fields.get("Name") != "HAProxy" or pid is None:
         refuse_denied(text, via)
         raise HaproxyFault(
-            f"{via} is no runtime socket of HAProxy's (it says {shown(text)}): "
-            "name that of `stats socket` in haproxy.cfg"
+            f"{via} is no runtime socket of HAProxy (it answers {shown(text)}): "
+            "name the one of `stats socket` in haproxy.cfg"
         )
     return pid, _digits(fields.get("Uptime_sec", "")) or 0
 
 
 def parse_stat(text: str, backend: str, via: str) -> Servers | None:
-    """Return the servers of a backend by name, None where there is no such one; raise `HaproxyFault`."""
+    """Return the servers of a backend by name, None if there is no such backend; raise `HaproxyFault`."""
     if text.startswith("No such proxy"):
         return None
     refuse_denied(text, via)
     if not text.startswith("# pxname,svname,"):
-        raise HaproxyFault(f"{via} does not answer `show stat` (it says {shown(text)})")
+        raise HaproxyFault(f"{via} does not answer `show stat` (it answers {shown(text)})")
     table = csv.DictReader(io.StringIO(text.removeprefix("# ")))
     try:
         rows = [row for row in table if row["pxname"] == backend]
@@ -103,7 +103,7 @@ def parse_stat(text: str, backend: str, via: str) -> Servers | None:
 
 
 def parse_workers(text: str) -> list[tuple[int, bool]]:
-    """Return (pid, whether a reload has replaced it) of each worker that the master's `show proc` lists."""
+    """Return (pid, whether a reload has replaced it) of each worker in the master's `show proc`."""
     workers, ending = [], False
     for line in text.splitlines():
         words = line.split()
@@ -115,30 +115,30 @@ def parse_workers(text: str) -> list[tuple[int, bool]]:
 
 
 def is_masters(text: str) -> bool:
-    """Tell whether an answer to `show info` is that of the master process, which has no such command."""
+    """Return whether an answer to `show info` is the master process's, which lacks that command."""
     return text.startswith("Unknown command") and "show proc" in text
 
 
 def is_gone(text: str) -> bool:
-    """Tell whether the master answers that the worker that was asked is there no more."""
+    """Return whether the master answers that the worker is gone."""
     return text.startswith("Can't find the target")
 
 
 def is_a_frontends(text: str) -> bool:
-    """Tell whether `show stat` of a name has no row: a frontend of that name hides the backend."""
+    """Return whether `show stat` of a name has no row: a frontend of that name hides the backend."""
     return text.startswith("# pxname,") and "\n" not in text.strip()
 
 
 def refuse_denied(text: str, via: str) -> None:
-    """Raise `HaproxyFault` where HAProxy said that the socket has no right to that."""
+    """Raise `HaproxyFault` if HAProxy denies the socket the right to a command."""
     if "Permission denied" in text:
         raise HaproxyFault(
-            f"{via} has not the right to that: write `level admin` behind `stats socket` in haproxy.cfg"
+            f"{via} has no right to that: write `level admin` behind `stats socket` in haproxy.cfg"
         )
 
 
 def shown(text: str) -> str:
-    """Return the beginning of what came, for a person."""
+    """Return the beginning of an answer, for a person."""
     words = " ".join(text.split())
     return repr(words if len(words) <= 60 else f"{words[:60]}...") if words else "nothing"
 
@@ -154,7 +154,7 @@ def _server(row: Mapping[str, str]) -> ServerRow:
         broken = _count(row, "hrsp_5xx")
         completed, failed, timed = answered, unanswered + broken, answered + broken
     else:
-        # Each try is a session of the server's; what is neither open nor failed has ended.
+        # Each try is a session of the server; a session neither open nor failed has ended.
         failed = unanswered
         completed = max(0, _count(row, "stot") - in_flight - failed)
         timed = _count(row, "lbtot")
@@ -173,7 +173,7 @@ def _server(row: Mapping[str, str]) -> ServerRow:
 
 
 def _count(row: Mapping[str, str], name: str) -> int:
-    """Return a counter; 0 where this version of HAProxy has none of the name."""
+    """Return a counter; 0 if this version of HAProxy lacks it."""
     count = int(row.get(name) or 0)
     if not 0 <= count <= wire.MAX_INTEGER:
         raise ValueError(f"{name} is out of bounds")

@@ -2,12 +2,12 @@
 
 Pure. A window is reported only if it was seen whole:
 
-- every process of its beginning is there at its end. One that is gone took its counts along, unless a
-  reload had replaced it before: then all that is missing is what it finished since the last reading;
-- a process that is new has begun within it, and counts from 0;
-- no counter fell. They fall for all servers at `clear counters all`, and for one that was taken out and
+- every process of its beginning exists at its end. One that has ended took its counts along. If a reload had
+  replaced it before, only its requests since the last reading are missing, and the window counts;
+- a new process began within it, and counts from 0;
+- no counter fell. They fall for all servers at `clear counters all`, and for a server that was removed and
   added again, which then has no figures in this window;
-- it is not longer than `LONGEST` intervals: what was done half a minute ago is not what is done now.
+- it is at most `LONGEST` intervals long: traffic of half a minute ago is not present traffic.
 """
 
 from collections import defaultdict
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from steelyard_reporter.haproxy import latency
 from steelyard_reporter.haproxy.show_stat import Process, ServerRow
 
-# In intervals. A tick that is left out makes a window of two.
+# In intervals. A skipped tick makes a window of two.
 LONGEST = 2.5
 
 # HAProxy's uptime has whole seconds.
@@ -36,7 +36,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """A window: its length, and the figures by backend and server. `broken` says why there are none."""
+    """A window: its length, and the figures by backend and server. `broken` is the reason if it has none."""
 
     interval_s: float
     figures: Mapping[str, Mapping[str, Figures]]
@@ -97,7 +97,7 @@ class _Totals:
 
     @classmethod
     def after(cls, before: "_Totals | None", row: ServerRow) -> "tuple[_Totals, Figures | None]":
-        """Return the totals now, and what was done since; None where its counters began anew meanwhile."""
+        """Return the totals now, and the traffic since; None if its counters were reset meanwhile."""
         look = row.timed, row.latency_ms
         fell = before is not None and (row.timed < before.looks[-1][0] or row.failed < before.failed)
         if before is None or fell:
