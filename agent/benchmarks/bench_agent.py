@@ -1,12 +1,12 @@
-"""What the agent costs, beside its targets: `make bench-agent`.
+"""The agent's costs, beside its targets: `make bench-agent`.
 
 Real agents, as an operator runs them, deliver to a real Memcached: one for each
-scope, all at the same time, so that a noisy machine slows all of them alike. CPU
+scope. All run at the same time, so that a noisy machine slows all of them alike. CPU
 is the kernel's own count of each process's run time, in nanoseconds.
 
-To be done in a minute instead of five, they tick ten times as fast as the default, and
-the figure is scaled: CPU at 1 s = CPU per tick / 1 s. `--interval 1 --seconds 300`
-measures it unscaled; on the machine where this was written that was a sixth less.
+To finish in a minute instead of five, they tick ten times as fast as the default. The
+figure is scaled: CPU at 1 s = CPU per tick / 1 s. `--interval 1 --seconds 300`
+measures it unscaled: a sixth less on the machine of this benchmark's author.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from testing.daemons import free_port, memcached_in
 from testing.hostile_servers import answering
 
 TARGET_CPU = 0.005
-"""Of one core, at an interval of 1 s."""
+"""Share of one core, at an interval of 1 s."""
 
 TARGET_BYTES = 40_000_000
 
@@ -66,12 +66,12 @@ name = "backlog"
 preset = "gunicorn"
 limit = 10
 """
-"""Three sources, one of them a command, which is run every 5 s. Its own CPU is not counted, its start is."""
+"""Three sources, one of them a command every 5 s. Its own CPU is not counted, its start is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What one agent cost: CPU seconds of each tick, and its largest resident memory."""
+    """The cost of one agent: CPU seconds of each tick, and its largest resident memory."""
 
     ticks: int
     cpu_s: float
@@ -79,12 +79,12 @@ class Cost:
 
     @property
     def tick_s(self) -> float:
-        """Return the CPU seconds of a tick, which at an interval of 1 s are the share of one core."""
+        """Return the CPU seconds of a tick; at an interval of 1 s they are the share of one core."""
         return self.cpu_s / self.ticks
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; the exit status tells whether every scope meets the targets."""
+    """Print the table; the exit status is 0 if every scope meets the targets."""
     parser = argparse.ArgumentParser(description="CPU and memory of the agent, by scope")
     parser.add_argument(
         "--interval", type=float, default=0.1, help="seconds between two samples (default: 0.1)"
@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measured(interval_s: float, seconds: float) -> dict[str, Cost]:
-    """Run an agent of each case, and return what it cost after its start."""
+    """Run an agent of each case, and return its cost after its start."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         address = stack.enter_context(memcached_in(folder)).address
@@ -117,7 +117,7 @@ def measured(interval_s: float, seconds: float) -> dict[str, Cost]:
 
 
 def costs_of(client: Client, pids: Mapping[int, int], seconds: float) -> list[Cost]:
-    """Return what each agent costs after its start; pids: of the agents, by their peers' numbers."""
+    """Return each agent's cost after its start; pids: of the agents, by their peers' numbers."""
     time.sleep(WARM_UP_S)
     before = [(seq(client, number), cpu_s(pid)) for number, pid in pids.items()]
     time.sleep(seconds)
@@ -129,7 +129,7 @@ def costs_of(client: Client, pids: Mapping[int, int], seconds: float) -> list[Co
 
 
 def meets(cost: Cost) -> bool:
-    """Tell whether an agent meets both targets."""
+    """Return whether an agent meets both targets."""
     return cost.tick_s < TARGET_CPU and cost.resident_bytes < TARGET_BYTES
 
 
@@ -163,7 +163,7 @@ def agent(
 
 
 def filled(flags: Sequence[str], folder: Path, page: int) -> list[str]:
-    """Return flags with the values that only a run knows; `page` is the port of the page of metrics."""
+    """Return flags with the values of this run; `page` is the port of the page of metrics."""
     values = {
         "--config": lambda: str(indicators_in(folder, page)),
         "--pid": lambda: str(psutil.Process().pid),
@@ -190,7 +190,7 @@ def indicators_in(folder: Path, page: int) -> Path:
 
 
 def cpu_s(pid: int) -> float:
-    """Return the CPU seconds that a process has spent, all its threads together."""
+    """Return the CPU seconds of a process, all its threads together."""
     return time.clock_gettime(~pid << 3 | CPUCLOCK_SCHED)
 
 

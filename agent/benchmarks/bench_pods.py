@@ -1,7 +1,7 @@
-"""What the agent of a node costs by how many pods it samples: CPU and memory. As root; `--pods 1,30,110,250`.
+"""The costs of a node's agent by number of pods: CPU and memory. As root; `--pods 1,30,110,250`.
 
-A real agent, as the DaemonSet runs it, delivers to a real Memcached, once a second; the pods are groups that
-lie as a kubelet's do, each with a process in a network of its own; an API server of recorded answers lists
+A real agent, as the DaemonSet runs it, delivers to a real Memcached, once a second. The pods are groups
+arranged as a kubelet's, each with a process in its own network. An API server with recorded answers lists
 them. CPU is the kernel's own count of the agent's run time, polls of the API server included.
 """
 
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measured(count: int, seconds: float) -> list[Cost]:
-    """Return what an agent of so many pods costs, and an agent alone meanwhile."""
+    """Return the costs of an agent of `count` pods, and of an agent alone meanwhile."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         uids = [stack.enter_context(made_pod()) for _ in range(count)]

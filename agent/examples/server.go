@@ -1,4 +1,4 @@
-// A Go server whose answers say how loaded it is: ORCA, by the agent's file, and what is in flight.
+// A Go server that reports its load in its responses: ORCA, from the agent's file, and the requests in flight.
 //
 //	steelyard-agent --orca /run/steelyard/orca ...
 //	go run server.go /run/steelyard/orca 8000
@@ -43,7 +43,7 @@ func (report *loadReport) counted() string {
 	defer report.mutex.Unlock()
 	report.requests++
 	if past := time.Since(report.since); past >= readEvery {
-		// Without a file the agent has ended, or has nothing to say.
+		// Without a file the agent has ended, or has no figures.
 		if agent, err := os.ReadFile(report.file); err != nil {
 			report.value = ""
 		} else {

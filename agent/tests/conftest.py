@@ -13,7 +13,7 @@ import pytest
 
 Plant = Callable[..., Path]
 
-# When the machines of the trees were booted (proc/stat has it), in seconds since 1970.
+# The boot time of the trees' machines (in proc/stat), in seconds since 1970.
 BOOTED_AT_S = 1_700_000_000
 
 TREES = Path(__file__).parent / "fixtures"

@@ -1,4 +1,4 @@
-"""The command by itself: what it prints, and its exit status."""
+"""The command alone: its output, and its exit status."""
 
 import json
 import subprocess

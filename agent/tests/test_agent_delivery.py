@@ -27,7 +27,7 @@ PATIENT = ("--interval", "1")
 
 
 def sample_in(memcached: Daemon) -> SampleRecord | None:
-    """Return the sample that lies there now."""
+    """Return the present sample."""
     value = value_in(memcached)
     if value is None:
         return None
@@ -37,7 +37,7 @@ def sample_in(memcached: Daemon) -> SampleRecord | None:
 
 
 def sample_after(earlier: SampleRecord, memcached: Daemon) -> SampleRecord:
-    """Return a sample that is newer than `earlier`, of the same agent."""
+    """Return a sample of the same agent newer than `earlier`."""
 
     def newer() -> SampleRecord | None:
         record = sample_in(memcached)
@@ -49,13 +49,13 @@ def sample_after(earlier: SampleRecord, memcached: Daemon) -> SampleRecord:
 
 
 def leaving_in(memcached: Daemon) -> SampleRecord | None:
-    """Return the sample that lies there now, if it is a last one."""
+    """Return the present sample, if it is a last one."""
     record = sample_in(memcached)
     return record if record is not None and record.leaving else None
 
 
 def value_in(memcached: Daemon, key: str = KEY) -> bytes | None:
-    """Return the bytes that lie there now."""
+    """Return the present bytes."""
     client = Client(("127.0.0.1", memcached.port), connect_timeout=10, timeout=10)
     try:
         value: bytes | None = client.get(key)
@@ -117,7 +117,7 @@ def test_a_memcached_that_is_killed_and_restarted_gets_samples_again(
         assert agent.wait() == 0
     said = [line.split(" ", 3)[3] for line in log.read_text().splitlines()]
     name = f"Memcached at 127.0.0.1:{memcached.port}"
-    away, back = said[1:-1:2], said[2:-1:2]  # more than once where a busy machine lets a put time out
+    away, back = said[1:-1:2], said[2:-1:2]  # several times if a busy machine lets a put time out
     assert len(away) == len(back) > 0, said
     assert all(line.startswith(f"{name} takes no samples (") for line in away), said
     assert set(back) == {f"{name} is back: samples arrive again"}, said
@@ -166,7 +166,7 @@ def test_with_a_key_file_samples_are_signed_and_an_open_file_is_warned_of(
 
 
 def test_samples_go_to_the_next_server_of_a_pool_while_one_is_dead(memcached: Daemon, tmp_path: Path) -> None:
-    # A pool of this server and of one that is dead, which the key prefers: as after a crash.
+    # A pool of this server and of a dead one, which the key prefers: as after a crash.
     port = free_port()
     while rendezvous.order([f"127.0.0.1:{port}", memcached.address], KEY)[0] == memcached.address:
         port = free_port()

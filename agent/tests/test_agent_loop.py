@@ -1,4 +1,4 @@
-"""The loop on invented readings: what is sent, when, and what is logged."""
+"""The loop on invented readings: its samples, their times, and the log."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ def app(at_s: float, cpu_s: float, started_s: float = 5.0, pid: int = 7) -> Proc
 
 
 class Shelf(MemcachedWriter):
-    """A pool that keeps what it is given, and may refuse it."""
+    """A pool that keeps its values, and may refuse them."""
 
     def __init__(self, takes: bool = True) -> None:
         super().__init__([])
@@ -60,7 +60,7 @@ class Shelf(MemcachedWriter):
 
 
 class Window:
-    """An output that keeps every status it is to show."""
+    """An output that keeps every status."""
 
     def __init__(self) -> None:
         self.shown: list[Status] = []

@@ -1,4 +1,4 @@
-"""A loop that keeps to its pace, whatever ticks take and the clock does."""
+"""A loop that keeps its pace, with slow ticks and stepped clocks."""
 
 from collections.abc import Callable, Mapping
 
@@ -14,7 +14,7 @@ from steelyard_protocol.sample_record import SampleRecord
 
 
 class Clock:
-    """Time that passes only by waiting, and by the work that is put on it."""
+    """Time that passes only by waiting and by simulated work."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0
@@ -36,7 +36,7 @@ class Clock:
 
 
 class Shelf(MemcachedWriter):
-    """A pool that keeps what it is given."""
+    """A pool that keeps its values."""
 
     def __init__(self) -> None:
         super().__init__([])
@@ -69,7 +69,7 @@ def ticking(clock: Clock, works_s: list[float], shelf: Shelf, *, interval_s: flo
 
 
 def in_phase(clock: Clock, interval_s: float = 1.0) -> Callable[[], float]:
-    """Return a wall clock by which this agent is in phase from the start."""
+    """Return a wall clock with this agent in phase from the start."""
     return lambda: clock.now_s + clock_phase.spread_s("web/server-1", interval_s)
 
 

@@ -397,7 +397,7 @@ def test_a_token_comes_from_the_environment_or_a_file_and_is_never_shown() -> No
 
 
 def test_a_token_alone_registers_nothing() -> None:
-    # The controller reads the same variable: a file of settings that both have is no mistake.
+    # The controller reads the same variable: a common file of settings is no mistake.
     assert load(**{TOKEN: "secret"}) == load(**{TOKEN: ""}) == load()
     assert load(**{f"{TOKEN}_FILE": "/run/token"}) == load()
 

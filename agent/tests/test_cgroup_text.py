@@ -1,4 +1,4 @@
-"""Where control groups are, and what their files say."""
+"""The location of control groups, and the content of their files."""
 
 import pytest
 from hypothesis import given

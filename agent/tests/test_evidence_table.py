@@ -1,4 +1,4 @@
-"""Evidence as a table, and that it is what is sent."""
+"""Evidence as a table, with the figures of the sample."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One request and its answer, from servers that answer with what is no HTTP."""
+"""One request and its answer, from servers with malformed HTTP."""
 
 import socket
 import threading
@@ -11,7 +11,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 def ask(answer: bytes) -> bytes:
-    """Return the body that is read from a server that sends these bytes, whatever it is asked."""
+    """Return the body read from a server that sends these bytes to any request."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:

@@ -1,4 +1,4 @@
-"""What several readers share for a moment."""
+"""Values that several readers share for a moment."""
 
 import pytest
 from steelyard_agent.moment import MOMENT_S, Moment

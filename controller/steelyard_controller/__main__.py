@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("steelyard.controller")
 
 # The API's 1000 connections, as many of the agent-check's, streams to a leader, and room for Redis and
-# Memcached: clients that fill the ports must not keep a tick from its own connections.
+# Memcached: clients on these ports must not keep a tick from its own connections.
 ENOUGH_DESCRIPTORS = 4096
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the controller until it is told to stop; return the exit status."""
+    """Run the controller until a signal stops it; return the exit status."""
     try:
         settings = load(sys.argv[1:] if arguments is None else arguments, os.environ)
         log_format.install(settings.log_level, settings.log_format)
@@ -86,7 +86,7 @@ async def _serve(
                     await stack.enter_async_context(_envoys(make_xds(service), where))
                 status = await _listen(settings, known, service, tracer_provider)
             if service.leader_loop.is_abandoned:
-                # A thread that hangs would keep the interpreter from ending.
+                # A hanging thread would keep the interpreter from ending.
                 logging.shutdown()
                 os._exit(1)
             return status
@@ -96,7 +96,7 @@ async def _serve(
 
 
 class XdsPortTaken(Exception):
-    """The port that Envoys are to ask cannot be had."""
+    """The port for Envoys is not available."""
 
 
 @contextlib.asynccontextmanager
@@ -145,7 +145,7 @@ async def _listen(
             port=settings.api_port,
             http=connection_limits.protocol_limited_by(ConnectionLimiter()),
             ws="none",
-            # Its warnings are about what clients send, one a request: any client could fill the log.
+            # Its warnings are about clients' requests: any client could fill the log.
             log_level="error",
             access_log=False,
             # The client is the other end of the connection: anybody can send X-Forwarded-For.
@@ -177,7 +177,7 @@ class _Server(uvicorn.Server):
     failed = False
 
     def fail(self) -> None:
-        """Stop, because what it serves has ended."""
+        """Stop, because the service has ended."""
         self.failed = self.should_exit = True
 
     @contextlib.contextmanager
@@ -203,23 +203,23 @@ def _warnings(settings: Settings, known: Credentials, descriptors_allowed: int) 
     remarks = []
     if descriptors_allowed < ENOUGH_DESCRIPTORS:
         remarks.append(
-            f"{descriptors_allowed} descriptors may be open: connections to its ports could take those that "
-            f"ticks need; raise the limit (ulimit -n, LimitNOFILE) to {ENOUGH_DESCRIPTORS}"
+            f"{descriptors_allowed} descriptors may be open, too few beside clients' connections: raise the "
+            f"limit (ulimit -n, LimitNOFILE) to {ENOUGH_DESCRIPTORS}"
         )
     if settings.state_url.startswith("memory://"):
         remarks.append("state is kept in memory only (--state-url memory://): a restart forgets it")
     if known.not_generated is not None:
         remarks.append(
-            "nobody may change anything: no --admin-token-file is given, and the controller cannot keep a "
-            f"token of its own: {known.not_generated}"
+            "changes are disabled: no --admin-token-file is given, and the controller cannot keep its own "
+            f"token: {known.not_generated}"
         )
     if not is_loopback(settings.api_host) and not known.access.has("read"):
-        remarks.append("everybody who reaches the API may read it: set --read-token-file to change that")
+        remarks.append("reading the API needs no token: set --read-token-file to change that")
     return remarks
 
 
 def _raise_descriptor_limit() -> int:
-    """Raise the soft limit of open descriptors as far as is needed and allowed; return what it is now."""
+    """Raise the soft limit of open descriptors as far as needed and allowed; return the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < ENOUGH_DESCRIPTORS:
         soft = ENOUGH_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(ENOUGH_DESCRIPTORS, hard)
@@ -234,8 +234,8 @@ def _running(
         try:
             await service.run()
         except Exception:
-            # An API that answers, and behind it nothing that ticks or seeks the lease, is down.
-            log.critical("the controller ends by a fault that nobody foresaw", exc_info=True)
+            # An API that answers without a ticking service behind it is down.
+            log.critical("the controller ends because of an unexpected error", exc_info=True)
             ended()
 
     @contextlib.asynccontextmanager

@@ -1,7 +1,8 @@
 """The settings of an active health check: their types, bounds and defaults, for every part. Pure.
 
 The weight table (msgspec) and the controller's declarations (pydantic) derive their models from `FIELDS`.
-docs/contract/check.json has an example on both sides of each bound; the tests of Python and Lua load it.
+The contract (docs/contract/check.json) has an example on both sides of each bound. The tests of Python and
+Lua load it.
 
 A check asks for a path over HTTP, or for gRPC's health service.
 """
@@ -34,7 +35,7 @@ class CheckField:
     always_sent: bool = False
 
 
-# What a certificate can be for: neither an address nor a port.
+# The possible names in a certificate: neither an address nor a port.
 SERVER_NAME = re.compile(r"([0-9_-][0-9._-]*)?[A-Za-z][A-Za-z0-9._-]*")
 
 # The texts go into a request of nginx as they are: nothing in them may end its line.

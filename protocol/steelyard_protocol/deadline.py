@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Deadline:
-    """What is left of a time; `clock` is monotonic."""
+    """The rest of a time; `clock` is monotonic."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

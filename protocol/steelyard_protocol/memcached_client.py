@@ -54,7 +54,7 @@ FAILURES = (MemcacheError, OSError, ValueError, LookupError)
 KEY = re.compile(r"[!-~]{1,250}")
 
 STORED = {b"STORED": True, b"NOT_STORED": False, b"EXISTS": False, b"NOT_FOUND": False}
-"""What Memcached answers to `add` and `cas`."""
+"""Memcached's answers to `add` and `cas`."""
 
 
 class Unavailable(Exception):

@@ -7,8 +7,8 @@ once, and not once an upstream.
 
 Agents put a sample on one server of the pool, in the order of `rendezvous`.
 nginx puts its report on the first server that answers, and reads its table
-there. So the servers are asked for a key in that order until one has it, which
-covers every place where its writer may have put it. A table is written to all.
+there. So the servers are asked for a key in that order until one has it: every place
+of its writer is covered. A table is written to all.
 
 A table only ever replaces the one that was read before it (Memcached's "check
 and set"). A controller may stop between its last look at the lease and its

@@ -17,7 +17,7 @@ LONGEST_NAME = 253
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where a server listens; `host` is an IP address without brackets, or a name in small letters."""
+    """A server's listen address; `host` is an IP address without brackets, or a name in lower case."""
 
     host: str
     port: int

@@ -14,7 +14,7 @@ INDICATORS = ("cpu", "net", "io", "mem")
 """The columns, in the order of the paper's equations."""
 
 CAPACITIES = ("cpu_cores", "net_bytes_per_s", "io_ops_per_s", "mem_bytes")
-"""What each indicator is a share of, in the order of `INDICATORS`."""
+"""The capacity of each indicator, in the order of `INDICATORS`."""
 
 # CPU may overrun its limit (bursts), but 64 times is a broken reader, not a busy server.
 MAX_CPU_UTILIZATION = 64.0

@@ -1,9 +1,9 @@
 """Signals, waited for one at a time, on every platform. I/O only.
 
-Python writes the number of each handled signal into a socket (asyncio waits for
-signals in the same way), so the handlers do nothing: no signal interrupts a sample, and none is
-missed. sigtimedwait would do without the socket, but macOS and Windows do not have it, and in Python 3.11 it
-takes a continued process (SIGCONT) for a received signal.
+Python writes the number of each handled signal into a socket, and asyncio waits for
+signals in the same way. So the handlers do nothing: no signal interrupts a sample, and none is
+missed. The function sigtimedwait would do without the socket, but macOS and Windows do not have it.
+Python 3.11's takes a continued process (SIGCONT) for a received signal.
 """
 
 import select

@@ -4,8 +4,8 @@ Pure. Three parts write reports: nginx (openresty/steelyard/lib/steelyard/core/t
 reporter beside HAProxy, and a controller on behalf of an Envoy, both with `encode`. Only the controller reads
 them. All are tested on docs/contract/traffic.json.
 
-A report has one list for each figure, in the order of `ids`: a third of the bytes of an object for each peer,
-and numpy adds the lists as they are. A reader refuses a report of another version, and counts it.
+A report has one list for each figure, in the order of `ids`. That takes a third of the bytes of an object for
+each peer, and numpy adds the lists as they are. A reader refuses a report of another version, and counts it.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from steelyard_protocol import typed_json, wire
 from steelyard_protocol.typed_json import Boot, Count, Interval, Name, TypedReader, check_names
 from steelyard_protocol.wire import InvalidMessage, Refused
 
-# What a load balancer's weights rest on, from the best to the worst (openresty/…/core/ladder.lua).
+# The sources of a load balancer's weights, from the best to the worst (openresty/…/core/ladder.lua).
 Rung = Literal["fresh", "hold", "drift", "saved", "bootstrap", "none"]
 RUNGS: tuple[str, ...] = get_args(Rung)
 
@@ -39,7 +39,7 @@ MAX_NAMED = 8
 
 
 class PeerLoad(Struct, frozen=True, kw_only=True):
-    """What a server reports of itself in its responses (ORCA, `endpoint-load-metrics`); UNSET: not reported.
+    """A server's own load report in its responses (ORCA, `endpoint-load-metrics`); UNSET: not reported.
 
     `utilization` is the application's, or else its CPU's. `named_metrics` are in units of the server's own.
     """
@@ -53,13 +53,13 @@ class PeerLoad(Struct, frozen=True, kw_only=True):
 class TrafficReport:
     """One load balancer's report on one upstream; its columns have an entry for each of `ids`.
 
-    completed, failed   requests in the interval
-    in_flight           requests at its end
-    latency_ms          mean time to the response's header of completed requests without upgrades (101);
-                        None if none completed
-    latency_p50_ms      their median; None if the load balancer does not measure it
-    cost                total cost of completed requests, in the operator's unit; None: not measured
-    loads               reports of servers on their own load, by id, with the requests that they completed
+        completed, failed   requests in the interval
+        in_flight           requests at its end
+        latency_ms          mean time to the response's header of completed requests without upgrades (101);
+                            None if none completed
+        latency_p50_ms      their median; None if the load balancer does not measure it
+        cost                total cost of completed requests, in the operator's unit; None: not measured
+        loads               reports of servers on their own load, by id, with the requests that they completed
 
     `sent_at_ms` is the load balancer's own clock since 1970. `zone` is its own; None: it has none. `rung` is
     one of RUNGS and `order` the (term, generation) of the served table. Only nginx reports these two,

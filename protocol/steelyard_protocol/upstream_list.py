@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from steelyard_protocol.typed_json import Count, Name, TypedReader
 from steelyard_protocol.wire import InvalidMessage, Refused
 
-# So many names of 64 characters still fit a Memcached item. nginx serves no more than 1,000 of them.
+# This number of names with 64 characters fits a Memcached item. nginx serves at most 1,000 of them.
 MAX_NAMES = 10_000
 
 

@@ -27,7 +27,7 @@ State = Literal["up", "drain", "down", "backup"]
 # Published weights are integers that sum to S, 20 a peer; no law raises S above this.
 MAX_WEIGHT = 1_000_000
 
-# What a hash picker hashes; nginx has a variable for each.
+# Inputs of a hash picker; nginx has a variable for each.
 HASH_KEY = re.compile(r"address|uri|(header|cookie|argument):[A-Za-z0-9_-]{1,64}")
 
 Weight = Annotated[int, Meta(ge=1, le=MAX_WEIGHT)]
@@ -190,7 +190,7 @@ _Factor = Annotated[int, Meta(ge=1, le=LARGEST_FACTOR)]
 
 
 class Members(Struct, kw_only=True):
-    """What a table has beside its rows, as it lies in Memcached."""
+    """The members of a table in Memcached, without its rows."""
 
     v: Literal[1]
     upstream: Name

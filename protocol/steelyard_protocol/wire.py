@@ -10,10 +10,10 @@ from typing import Literal
 
 VERSION = 1
 
-# Where the list of all upstreams is.
+# The key of the list of all upstreams.
 UPSTREAMS_KEY = f"steelyard:{VERSION}:upstreams"
 
-# Where undeclared load balancers announce themselves (`announced`).
+# The key of announcements of undeclared load balancers (`announced`).
 ANNOUNCED_KEY = f"steelyard:{VERSION}:load-balancers"
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

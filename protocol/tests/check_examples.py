@@ -21,7 +21,7 @@ ABOUT = (
 
 BASE: dict[str, Any] = {field.name: field.default for field in FIELDS} | {"path": "/healthz"}
 
-# By text setting: the first character, the others, and texts that are refused.
+# By text setting: the first character, the others, and refused texts.
 TEXTS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "path": ("/", "a", ("", "healthz", "/a b", "/a\n", "/é")),
     "host": ("a", "a", ("", "a b", "a\r\n", "a/b")),
@@ -45,7 +45,7 @@ def complete(**changes: Any) -> dict[str, Any]:
 
 
 def accepted() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield what each accepted check shows, and the check."""
+    """Yield the subject of each accepted check, and the check."""
     yield "the defaults", complete()
     for field in FIELDS:
         match field.kind:
@@ -73,7 +73,7 @@ def accepted() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def refused() -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield what is wrong with each refused check, the reason of the refusal, and the check."""
+    """Yield the mistake of each refused check, the reason of the refusal, and the check."""
     for field in FIELDS:
         wrong = OF_ANOTHER_KIND[field.kind]
         yield f"{field.name}: of another kind", "type", complete(**{field.name: wrong})

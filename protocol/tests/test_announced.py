@@ -1,4 +1,4 @@
-"""What load balancers append that announce themselves, and what is read of it."""
+"""Announcements of load balancers: their text, and reading it."""
 
 from hypothesis import given
 from hypothesis import strategies as st

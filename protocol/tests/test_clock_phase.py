@@ -80,7 +80,7 @@ def test_a_sender_acts_at_the_same_instant_after_a_restart_and_never_far_into_it
 def next_of(
     due_s: float, now_s: float, *, interval_s: float = 1.0, shortest: float = 0.5
 ) -> tuple[float, int]:
-    """Return the next instant after `due_s` and how many are left out, where the phase is kept already."""
+    """Return the next instant after `due_s` and how many are left out, if the phase is kept already."""
     pace = Pace(due_s, interval_s=interval_s, instant_s=0.0, shortest=shortest)
     left_out = pace.next(now_s, now_s - due_s)
     return pace.due_s, left_out

@@ -1,4 +1,4 @@
-"""Keys derived from the shared one, on the examples that the Lua specs load too."""
+"""Keys derived from the shared one, on the examples of the Lua specs."""
 
 import json
 import re

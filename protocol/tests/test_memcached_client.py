@@ -21,10 +21,10 @@ from testing.daemons import Daemon, free_port
 from testing.hostile_servers import answering, dripping, unreachable
 from testing.waiting import wait_until
 
-# Long enough for a loaded machine, where a server is to answer.
+# Long enough for a loaded machine, if a server is to answer.
 PATIENT_S = 10.0
 
-# Where none is.
+# If none is to answer.
 SHORT_S = 0.1
 
 CALLS: dict[str, Callable[[MemcachedClient], object]] = {

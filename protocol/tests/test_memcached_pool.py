@@ -15,7 +15,7 @@ from testing.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.integration
 
-# Long enough for a loaded machine, where a server is to answer.
+# Long enough for a loaded machine, if a server is to answer.
 PATIENT_S = 10.0
 
 KEYS = [f"steelyard:1:sample:web:server-{n}" for n in range(20)]
@@ -165,7 +165,7 @@ def test_a_server_that_fails_is_asked_once_a_tick(memcached: Daemon, second: Dae
     memcached.start()
     put(memcached.address, "table", b"t")
     assert set(asyncio.run(pipeline.seen(["table"], skip))) == {second.address}
-    # The next tick begins with nobody left out.
+    # The next tick asks every server again.
     assert set(asyncio.run(pipeline.seen(["table"], set()))) == {memcached.address, second.address}
     pipeline.close()
 

@@ -1,4 +1,4 @@
-"""Several Memcached servers as one, for a writer; and one that is left alone while it is away."""
+"""Several Memcached servers as one, for a writer; and pauses for an unreachable one."""
 
 import logging
 from collections import Counter
@@ -22,7 +22,7 @@ NAMES = st.lists(st.text(min_size=1, max_size=20), min_size=1, max_size=6, uniqu
 
 
 class Clock:
-    """A clock that is set by hand."""
+    """A clock set by hand."""
 
     now_s = 0.0
 
@@ -31,7 +31,7 @@ class Clock:
 
 
 class Shelf(MemcachedServer):
-    """A server that keeps what it is given, or says why not."""
+    """A server that keeps its values, or returns the reason against it."""
 
     def __init__(self, name: str, fault: str | None = None) -> None:
         self.name = name
@@ -58,7 +58,7 @@ def pool_of(*shelves: Shelf) -> MemcachedWriter:
 
 
 def ordered(key: str) -> list[Shelf]:
-    """Return three servers, in the order in which the key tries them."""
+    """Return three servers, in the key's order."""
     return [Shelf(name) for name in rendezvous.order(SERVERS, key)]
 
 

@@ -1,4 +1,4 @@
-"""The wire format of samples, on the examples that every part shares."""
+"""The wire format of samples, on the common examples of all parts."""
 
 import json
 from pathlib import Path

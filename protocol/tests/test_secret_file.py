@@ -1,4 +1,4 @@
-"""The file that holds the shared key."""
+"""The file of the shared key."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def test_a_key_is_read_without_its_newline(tmp_path: Path) -> None:
     [
         (b"", "a key has at least 16 bytes, and this one has 0"),
         (b"secretsecret\n", "a key has at least 16 bytes, and this one has 12"),
-        (b"secret" * 1000, "it has more than 4096 bytes, which is no key"),
+        (b"secret" * 1000, "it has more than 4096 bytes, too many for a key"),
     ],
 )
 def test_a_file_without_a_key_is_named_and_not_shown(tmp_path: Path, secret: bytes, said: str) -> None:

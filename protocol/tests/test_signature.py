@@ -1,4 +1,4 @@
-"""Signed values, on the examples that every part shares, and on whatever an intruder may write."""
+"""Signed values, on the common examples of all parts, and on an intruder's values."""
 
 import json
 from pathlib import Path
@@ -72,7 +72,7 @@ def test_any_value_cut_short_is_refused(key: bytes, text: bytes, data: st.DataOb
 
 @given(st.lists(KEYS, min_size=2, max_size=2, unique_by=lambda key: key.ljust(64, b"\0")), st.binary())
 def test_another_key_does_not_open(keys: list[bytes], text: bytes) -> None:
-    # unique_by: HMAC pads a key with zeros to a block, so keys that differ in those only are one key.
+    # unique_by: HMAC pads a key with zeros to a block, so keys with more zeros are one key.
     refused = signature.open_value(keys[0], signature.sign(keys[1], text))
     assert isinstance(refused, Refused)
     assert refused.reason == "signature"

@@ -1,4 +1,4 @@
-"""Tables that one Memcached item does not hold, on the example file that the Lua end loads too."""
+"""Tables larger than a Memcached item, on the example file of both ends."""
 
 import json
 from pathlib import Path

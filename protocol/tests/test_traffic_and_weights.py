@@ -1,4 +1,4 @@
-"""Traffic reports and weight tables, on the example files that the Lua ends load too."""
+"""Traffic reports and weight tables, on the example files of both ends."""
 
 import json
 from dataclasses import replace
@@ -67,7 +67,7 @@ def test_a_server_whose_id_is_a_number_has_no_name() -> None:
     ],
 )
 def test_refuses_what_is_nested_as_deep_as_can_just_be_parsed(name: str, text: str) -> None:
-    # Where that is depends on how deep in its own calls the parser is called.
+    # The depth depends on the depth of the parser's own call.
     for depth in range(800, 1000):
         nested = "[" * depth + "]" * depth
         assert isinstance(DECODERS[name]((text % nested).encode()), Refused)

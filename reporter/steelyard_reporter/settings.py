@@ -12,7 +12,7 @@ from steelyard_protocol import program_settings, setting_values, signature, wire
 from steelyard_protocol.program_settings import Flags, Setting, SettingsError
 from steelyard_protocol.setting_values import Address
 
-# What HAProxy takes behind `server NAME ADDRESS`; a line of commands ends at the others.
+# HAProxy's characters behind `server NAME ADDRESS`; others would end the line of commands.
 _KEYWORDS = re.compile(r"[ -:<-~]*")
 
 ABOUT = (

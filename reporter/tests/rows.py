@@ -1,4 +1,4 @@
-"""What HAProxy 2.6 says, in short: its columns are many, and these are those that matter."""
+"""The reports of HAProxy 2.6, in short: the columns that matter."""
 
 from collections.abc import Mapping
 
@@ -39,7 +39,7 @@ def info(pid: int = 100, uptime_s: int = 67) -> str:
 
 
 def stat(*rows: Mapping[str, object], backend: str = "web", http: bool = True) -> str:
-    """Return `show stat` of a backend; each row has its `name`, and the columns that are not 0."""
+    """Return `show stat` of a backend; each row has its `name`, and its columns other than 0."""
     known: dict[str, object] = {
         "pxname": backend, "type": 2, "status": "UP", "agent_status": "", "addr": "", "weight": 100,
         "uweight": 100, "mode": "http" if http else "tcp",

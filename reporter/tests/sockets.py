@@ -1,4 +1,4 @@
-"""A socket where HAProxy's would be."""
+"""A socket in place of HAProxy's."""
 
 import socket
 import threading
@@ -9,7 +9,7 @@ from pathlib import Path
 from testing.waiting import PATIENCE_S
 
 Answer = Callable[[socket.socket, threading.Event], None]
-"""What is done with a connection; the event is set when the test is over."""
+"""The handler of a connection; the event is set at the end of the test."""
 
 
 @contextmanager
@@ -43,7 +43,7 @@ def serving(path: Path, answer: Answer) -> Iterator[None]:
 
 
 def saying(text: str) -> Answer:
-    """Return what answers every question with this."""
+    """Return a handler that answers every question with this."""
 
     def say(connection: socket.socket, ended: threading.Event) -> None:  # noqa: ARG001
         connection.recv(1000)

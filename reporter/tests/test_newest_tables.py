@@ -1,4 +1,4 @@
-"""The newest table is taken from whichever server has it, whole or in chunks, if it is believed."""
+"""The newest accepted table comes from any server that has it, whole or in chunks."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ KEY = b"0123456789abcdef0123456789abcdef"
 
 
 class Server:
-    """A Memcached in memory; None for its values: it is away."""
+    """A Memcached in memory; without values it is unreachable."""
 
     def __init__(self, name: str = "a") -> None:
         self.name = name
@@ -20,7 +20,7 @@ class Server:
         self.asked: list[str] = []
 
     def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """Return what is there."""
+        """Return the existing values."""
         if self.values is None:
             raise Unavailable("timed out")
         self.asked += keys

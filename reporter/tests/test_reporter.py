@@ -1,4 +1,4 @@
-"""A tick with a HAProxy that answers as it is told to."""
+"""A tick with an HAProxy of scripted answers."""
 
 import logging
 import socket
@@ -63,7 +63,7 @@ class Memcached(MemcachedWriter):
         self.values: dict[str, bytes] = {}
 
     def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """Return what is there."""
+        """Return the existing values."""
         return {key: self.values[key] for key in keys if key in self.values}
 
     def put_many(self, values: Mapping[str, bytes]) -> set[str]:

@@ -1,4 +1,4 @@
-"""A real HAProxy, a real Memcached and the reporter's process: what is reported, and what is set."""
+"""A real HAProxy, a real Memcached and the reporter's process: its reports and its commands."""
 
 import contextlib
 import re
@@ -69,7 +69,7 @@ class Rig:
 
     @property
     def pid_file(self) -> Path:
-        """Return where HAProxy's first process is named."""
+        """Return the file with HAProxy's first process."""
         return self.folder / "haproxy.pid"
 
     def start(self) -> Daemon:
@@ -108,7 +108,7 @@ class Rig:
         self.haproxy.process.wait(PATIENCE_S)
 
     def asked(self, command: str) -> str:
-        """Ask HAProxy something; nothing where it is not there."""
+        """Ask HAProxy a question; return nothing if it does not run."""
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(self.folder / "admin.sock"))
             connection.sendall(f"{command}\n".encode())
@@ -116,7 +116,7 @@ class Rig:
         return ""
 
     def pid(self) -> str | None:
-        """Return the process that answers at the socket; None where none does."""
+        """Return the process that answers at the socket; None if none does."""
         line = re.search(r"^Pid: (\d+)$", self.asked("show info"), re.MULTILINE)
         return line[1] if line else None
 
@@ -159,7 +159,7 @@ class Rig:
         client.close()
 
     def reported(self, upstream: str = "web", key: bytes | None = None) -> TrafficReport | None:
-        """Return the report that lies in Memcached."""
+        """Return the report in Memcached."""
         client = Client(("127.0.0.1", self.memcached.port))
         value = client.get(wire.traffic_key(upstream, "edge-1"))
         client.close()
@@ -170,7 +170,7 @@ class Rig:
         return report
 
     def row(self, server: str) -> tuple[str, str] | None:
-        """Return weight and status of a server of the backend web; None where it is not there."""
+        """Return weight and status of a server of the backend web; None if it is missing."""
         header, *rows = self.asked("show stat web 4 -1").removeprefix("# ").splitlines() or [""]
         columns = header.split(",")
         for row in rows:
@@ -180,7 +180,7 @@ class Rig:
         return None
 
     def get(self, path: str = "/") -> None:
-        """Send a request through HAProxy, on a connection of its own."""
+        """Send a request through HAProxy, on its own connection."""
         with socket.create_connection(("127.0.0.1", self.http), timeout=PATIENCE_S) as connection:
             connection.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
             while connection.recv(65536):
@@ -206,7 +206,7 @@ class Rig:
 
 @pytest.fixture(params=[False])
 def rig(memcached: Daemon, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Rig]:
-    """Yield the rig; HAProxy is started, where the parameter says so under a master process."""
+    """Yield the rig with a running HAProxy, under a master process if the parameter says so."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Answer)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -222,7 +222,7 @@ def rig(memcached: Daemon, tmp_path: Path, request: pytest.FixtureRequest) -> It
 
 
 class Reports:
-    """Sums the reports of one upstream that are seen, each once."""
+    """Sums the reports of one upstream, each once."""
 
     def __init__(self, rig: Rig, upstream: str = "web") -> None:
         self._rig, self._upstream = rig, upstream
@@ -232,7 +232,7 @@ class Reports:
         self.last: TrafficReport | None = None
 
     def look(self) -> "Reports":
-        """Add the report that lies there, if it is new."""
+        """Add the present report, if it is new."""
         report = self._rig.reported(self._upstream)
         if report is not None and report.seq not in self._seqs:
             self._seqs.add(report.seq)
@@ -243,7 +243,7 @@ class Reports:
         return self
 
     def seen(self, server: str) -> bool:
-        """Tell whether some of a server's requests were completed, and some failed."""
+        """Return whether some of a server's requests were completed, and some failed."""
         return self.completed.get(server, 0) > 0 and self.failed.get(server, 0) > 0
 
     def next(self) -> None:
@@ -252,12 +252,12 @@ class Reports:
         self.until(lambda seen: seen.last is not None and seen.last.seq != seq)
 
     def until(self, condition: Callable[["Reports"], bool]) -> None:
-        """Look until a condition holds of them."""
+        """Look until a condition holds for them."""
         wait_until(lambda: condition(self.look()), lambda: f"{self.completed} {self.failed}")
 
 
-# On a busy machine a window may be too long to be reported, and what was done in it is lost: so requests are
-# sent until some of each kind were seen, and there are never more than were sent.
+# On a busy machine a window may be too long to be reported, and its traffic is lost. So requests are sent
+# until some of each kind were reported. The reports never have more requests than were sent.
 
 
 def test_requests_are_reported_by_server_as_nginx_does(rig: Rig) -> None:

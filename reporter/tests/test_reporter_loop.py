@@ -1,4 +1,4 @@
-"""The reporter acts at the common instants, follows in between, and makes up for no tick that it missed."""
+"""The reporter acts at the common instants, follows in between, and does not repeat a missed tick."""
 
 import itertools
 
@@ -6,7 +6,7 @@ from steelyard_reporter.loop import run
 
 
 class Clock:
-    """A clock that only waiting moves; `wall` is it plus an offset."""
+    """A clock moved by waiting only; `wall` is it plus an offset."""
 
     def __init__(self) -> None:
         self.now_s = 1000.3

@@ -46,12 +46,12 @@ def test_servers_may_be_added_without_keywords() -> None:
     ("line", "remedy"),
     [
         ("--socket admin.sock", "--socket is 'admin.sock': give a path from the root"),
-        ("--upstreams web,web=b", "web is there twice"),
+        ("--upstreams web,web=b", "web occurs twice"),
         ("--upstreams web=a;b", "cannot be a backend's name"),
         ("--interval 0", "give seconds within 0.1..60"),
         ("--lb -x", "expected one argument"),
         ("--add-servers check", "--add-servers goes with --set-weights"),
-        ("--set-weights --add-servers a;b", "behind the address in haproxy.cfg"),
+        ("--set-weights --add-servers a;b", "give server keywords of haproxy.cfg"),
         ("--set-weight", "--help lists the flags"),
     ],
 )

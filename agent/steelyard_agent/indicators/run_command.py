@@ -1,7 +1,7 @@
 """Runs an indicator's command in bounded time and size, and leaves none of its processes. I/O only.
 
-It gets no shell, no terminal, none of Steelyard's variables, such as the key, and no blocked signals: with
-one inherited from the agent's parent, `timeout` or `kill` could not end it.
+It gets no shell, no terminal, and none of Steelyard's variables, such as the key. It gets no blocked signals
+either: with one inherited from the agent's parent, `timeout` or `kill` could not end it.
 """
 
 import contextlib

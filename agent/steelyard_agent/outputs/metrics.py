@@ -100,7 +100,7 @@ def prometheus(status: Status | None, record: SampleRecord | None, *, cpu_s: flo
             ),
         )  # fmt: skip
         lines += family(
-            "steelyard_agent_capacity", "gauge", "What a utilization of 1 is.",
+            "steelyard_agent_capacity", "gauge", "Capacity at a utilization of 1.",
             measured("resource", CAPACITIES, record.capacity),
         )  # fmt: skip
     return "\n".join(lines) + "\n"

@@ -41,7 +41,7 @@ def prometheus(status: NodeStatus | None, now_s: float, *, cpu_s: float) -> str:
             _by_pod(status, lambda one: measured("indicator", INDICATORS, one.utilization)),
         )  # fmt: skip
         lines += family(
-            "steelyard_agent_capacity", "gauge", "What a utilization of 1 is.",
+            "steelyard_agent_capacity", "gauge", "Capacity at a utilization of 1.",
             _by_pod(status, lambda one: measured("resource", CAPACITIES, one.capacity)),
         )  # fmt: skip
     return "\n".join(lines) + "\n"

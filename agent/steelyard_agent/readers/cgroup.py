@@ -1,7 +1,7 @@
 """Reads the cgroup scope: a container, or any control group, v1 and v2.
 
 I/O only, Linux only. A limit on a parent group holds all of its children, so each
-limit is compared with the use at its own level: CPU and memory are read
+limit is compared with the use at its own level. CPU and memory are read
 at the group itself and at each ancestor with a limit.
 
 All levels' limits are looked up every `LIMITS_AGE_S`. The binding quota is read

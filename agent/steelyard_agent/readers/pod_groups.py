@@ -1,7 +1,7 @@
 """Finds the control groups of pods, by their uid, in the tree of their node. I/O only.
 
-If the node's /sys/fs/cgroup is mounted at /host/sys/fs/cgroup, as in a container whose own /sys/fs/cgroup
-shows only its own group, that one is searched. `kubelet_groups` has the groups' names.
+A container may see only its own group in /sys/fs/cgroup. If the node's /sys/fs/cgroup is mounted at
+/host/sys/fs/cgroup, that one is searched. `kubelet_groups` has the groups' names.
 """
 
 import os

@@ -134,7 +134,7 @@ class ProcessReader:
     def _listed(self, root: psutil.Process) -> Iterator[tuple[psutil.Process, int]]:
         """Yield each descendant and its parent, from each thread's list of forked children."""
         # Making a Process costs as much as reading it, so those of the last reading are used again. If
-        # another process has its number by now, its parent's reaped time makes the sum right all the same, or
+        # another process has its number by now, its parent's reaped time makes the sum right all the same. Or
         # its counters are behind, and there is no figure for once.
         seen, waiting = {root.pid}, [root.pid]
         while waiting:

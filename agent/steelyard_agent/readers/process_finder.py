@@ -2,7 +2,7 @@
 
 The kernel's list of sockets names no processes: the holder of a socket shows only
 in each process's open files. That search through every process costs
-milliseconds, so it is repeated only every 10 s. Until then, a reload that hands
+milliseconds, so it is repeated only each ten seconds. Until then, a reload that hands
 the port to another process goes unnoticed while the old one lives.
 
 `psutil.net_connections` would name any one of the processes that share a socket, and makes an

@@ -86,7 +86,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterSettings:
-    """Where this server is declared, and how; `token` and `token_file` are not both set."""
+    """The declaration of this server and its controllers; `token` and `token_file` are not both set."""
 
     urls: tuple[Url, ...]
     wanted: Registration

@@ -1,7 +1,7 @@
 """The cgroup scope: from two readings of a control group to its sample.
 
 Pure. A limit on a group holds all of the group's content, so each limit is
-compared with the use at its own level, and the level nearest to its limit counts:
+compared with the use at its own level. The level nearest to its limit counts:
 
     cpu = max over levels of  CPU seconds / T / min(quota, CPUs of the cpuset, cores of the machine)
     mem = max over levels of  (usage - inactive file cache) / min(limit, memory of the machine)

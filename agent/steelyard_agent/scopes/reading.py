@@ -29,8 +29,8 @@ class Absent:
 def sample_between(before: Reading, after: Reading, limits: Indicators) -> Sample | None:
     """Return the sample between two readings; None if they do not span an interval of one subject.
 
-    A given limit replaces the measured capacity. A figure that cannot be measured, or a
-    counter that went backwards, is None for that column: never a guess.
+    A given limit replaces the measured capacity. Without a measurement, or after a
+    counter went backwards, the column is None: never a guess.
     """
     interval_s = after.at_s - before.at_s
     if not MIN_INTERVAL_S <= interval_s <= MAX_INTERVAL_S:

@@ -1,4 +1,4 @@
-"""The whole agent with indicators of an application's own: sent, shown, lost, found again, reloaded."""
+"""The whole agent with an application's own indicators: sent, shown, lost, found again, reloaded."""
 
 import json
 import signal
@@ -59,7 +59,7 @@ def test_indicators_are_sent_lost_alone_found_again_and_reloaded(memcached: Daem
     config, log, queue, pool = tmp_path / "a.toml", tmp_path / "log", tmp_path / "queue", tmp_path / "pool"
     queue.write_text("5\n")
     pool.write_text("8\n")
-    with socket.create_server(("127.0.0.1", 0)) as mute:  # it never accepts: whoever asks it waits
+    with socket.create_server(("127.0.0.1", 0)) as mute:  # it never accepts: its clients wait
         dead = f'prometheus = "http://127.0.0.1:{mute.getsockname()[1]}/metrics"\nmetric = "a"\nlimit = 1\n'
         config.write_text(
             of_file("queue", queue, 10) + f'[[indicator]]\nname = "dead"\n{dead}' + of_file("pool", pool, 4)
@@ -120,7 +120,7 @@ def test_a_rate_is_shown_in_the_load_report_and_sent_nowhere(memcached: Daemon, 
         report = wait_until(page(port, "orca", "rps_fractional=118.5"))
         assert "application_utilization=0.7" in report
         assert "rps_fractional=5" not in report
-        # No Memcached, and none that is missed.
+        # No Memcached, and no log line about it.
         assert 'samples_total{result="dropped"} 0\n' in wait_until(page(port, "metrics", "samples_total"))
         rate.unlink()
         lost = wait_until(page(port, "orca", "rps_fractional=5"))

@@ -1,4 +1,4 @@
-"""`[[indicator]]` in the TOML file: what it declares, and what a mistake in it is told."""
+"""`[[indicator]]` in the TOML file: its declarations, and messages about mistakes."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""Sources over real sockets, files and processes: what is slow, endless, elsewhere or no answer at all."""
+"""Sources over real sockets, files and processes: slow, endless, redirecting or without an answer."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ SHORT_S = 0.3
 
 @contextmanager
 def serving(answer: Callable[[socket.socket], None]) -> Iterator[str]:
-    """Run a server that reads a request and answers with what `answer` sends, until its client has gone."""
+    """Run a server that reads a request and answers by `answer`, until its client has left."""
 
     def serve(client: socket.socket) -> None:
         client.recv(65536)
@@ -181,7 +181,7 @@ def test_a_command_that_fails_says_why() -> None:
 def test_a_command_that_says_too_much_is_killed() -> None:
     with pytest.raises(SourceError, match="it is longer than 1024 KiB"):
         command("yes")
-    # What it complains is read on, so that it is not held up, and not kept.
+    # Its standard error is read on, so that it is not held up, and not kept.
     assert command("sh", "-c", "yes no | head -c 300000 >&2; echo 5") == "5\n"
 
 
@@ -209,4 +209,4 @@ def has_ended(pid: str) -> bool:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
         return True
-    return state in {"Z", "X"}  # whoever is its parent now may take its time
+    return state in {"Z", "X"}  # its new parent may take its time

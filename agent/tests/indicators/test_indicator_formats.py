@@ -1,4 +1,4 @@
-"""Numbers in a source's text, and what is said where there are none."""
+"""Numbers in a source's text, and messages if there are none."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The presets on what the programs write: files that they wrote, and names that their documentation gives."""
+"""The presets, tested on files written by the programs, and on names from their documentation."""
 
 import tomllib
 from pathlib import Path

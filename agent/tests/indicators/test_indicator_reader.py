@@ -1,4 +1,4 @@
-"""What the reader of indicators keeps, forgets and says; its sources are the test's own."""
+"""The reader of indicators: values kept and dropped, and its log; its sources are the test's own."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ class Clock:
 
 
 class Texts:
-    """Answers with the text of each source, or raises what stands in its place."""
+    """Answers with the text of each source, or raises the exception in its place."""
 
     def __init__(self, **texts: str | Exception) -> None:
         self.texts = texts

@@ -46,7 +46,7 @@ def connect(server: HttpServer) -> socket.socket:
 
 
 def rest_of(client: socket.socket) -> bytes:
-    """Return all that comes until the connection ends."""
+    """Return all bytes until the connection ends."""
     parts = []
     try:
         while part := client.recv(4096):

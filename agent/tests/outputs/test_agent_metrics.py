@@ -1,4 +1,4 @@
-"""What the agent shows beside Memcached: ORCA and Prometheus text, and its answers over HTTP."""
+"""The agent's outputs beside Memcached: ORCA and Prometheus text, and its answers over HTTP."""
 
 import re
 from dataclasses import replace

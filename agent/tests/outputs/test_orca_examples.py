@@ -1,7 +1,7 @@
 """The examples of servers that report their load, and Envoy before them, with real agents.
 
-Two agents watch one process, which keeps a core half busy; to the second a core is
-an eighth of what there is. So the one says eight times what the other says, however
+Two agents watch one process, which keeps a core half busy; for the second one a core is
+an eighth of the capacity. So the first reports eight times the second's figure, however
 busy the machine is.
 """
 
@@ -75,7 +75,7 @@ def example(kind: str, port: int, file: Path, folder: Path) -> "contextlib.Abstr
     if kind == "asgi":
         uvicorn = [sys.executable, "-m", "uvicorn", "--app-dir", str(EXAMPLES), "--port", str(port)]
         return running([*uvicorn, "asgi:application"], log, STEELYARD_ORCA=str(file))
-    # Debian's first: its standard library is compiled, which takes others minutes.
+    # Debian's first: its standard library is compiled; compiling another one takes minutes.
     go = shutil.which("go", path=f"/usr/bin:{os.environ['PATH']}")
     if go is None:
         pytest.fail("go is not installed: run `make setup-tests`")
@@ -116,7 +116,7 @@ def test_a_server_s_answers_carry_its_agent_s_value_and_its_rate(kind: str, tmp_
         assert answer is not None
         assert (answer[0].status, answer[1]) == (200, b"hello\n")
         assert answer[0].headers["endpoint-load-metrics"] is None
-        for _ in range(3):  # one after the other: none is left behind
+        for _ in range(3):  # one after the other: each cleans up
             answer = get(port)
             assert answer is not None
             assert answer[0].headers["x-steelyard-in-flight"] == "1"
@@ -126,7 +126,8 @@ def test_a_server_s_answers_carry_its_agent_s_value_and_its_rate(kind: str, tmp_
 
 
 def envoy_config(ports: tuple[int, int, int], admin: int, *, oob: int | None) -> dict[str, Any]:
-    """Return the example's configuration, on ports of the test; what is a comment there, with `oob`."""
+    """Return the example's configuration, on ports of the test; with `oob`, its comments are settings,
+    too."""
     text = (EXAMPLES / "envoy.yaml").read_text()
     for old, new in zip((8080, 8001, 8002), ports, strict=True):
         assert f"port_value: {old}}}" in text
@@ -140,7 +141,7 @@ def envoy_config(ports: tuple[int, int, int], admin: int, *, oob: int | None) ->
     return config
 
 
-# Knows nothing of ORCA, and counts its requests for Prometheus.
+# Does not use ORCA, and counts its requests for Prometheus.
 COUNTING = """
 import sys
 from wsgiref.simple_server import WSGIRequestHandler, make_server

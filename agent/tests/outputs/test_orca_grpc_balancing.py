@@ -23,7 +23,7 @@ PAGE = (Path(__file__).parents[3] / "docs/reference/agent.md").read_text(encodin
 
 
 def fenced(language: str, holding: str) -> str:
-    """Return the one example of the page that holds some text."""
+    """Return the page's only example with this text."""
     (block,) = [block for block in re.findall(rf"```{language}\n(.*?)```", PAGE, re.S) if holding in block]
     return str(block)
 

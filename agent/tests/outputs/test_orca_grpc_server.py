@@ -56,7 +56,7 @@ def server() -> Iterator[OrcaGrpcServer]:
 
 @contextmanager
 def stream(server: OrcaGrpcServer) -> Iterator[Any]:
-    """Ask for reports; a call that is cancelled in the end."""
+    """Ask for reports; cancel the call at the end."""
     request = orca_messages.OrcaLoadReportRequest()
     address, options = f"127.0.0.1:{server.port}", [("grpc.enable_http_proxy", 0)]
     with grpc.insecure_channel(address, options=options) as channel:

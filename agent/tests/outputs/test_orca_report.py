@@ -1,4 +1,4 @@
-"""ORCA load reports: what is measured, what an application says, and both as protobuf."""
+"""ORCA load reports: measured figures, the application's own, and both as protobuf."""
 
 import base64
 import json

@@ -24,13 +24,13 @@ def pod(name: str, *, uid: str = "", upstream: str = "web", leaving: bool = Fals
 
 
 def readings(busy_s: float) -> Iterator[Reading]:
-    """Yield readings of so many busy seconds of two cores in each second."""
+    """Yield readings with this many busy seconds of two cores in each second."""
     for n in range(1000):
         yield HostReading(at_s=n, cores=2, cpu_busy_s=n * busy_s, memory=None, nics=None, disk_busy_s=None)
 
 
 class Shelf(MemcachedWriter):
-    """A pool that keeps what it is given, round by round, and may refuse it."""
+    """A pool that keeps its values, round by round, and may refuse them."""
 
     def __init__(self, takes: bool = True) -> None:
         super().__init__([])
@@ -50,7 +50,7 @@ class Shelf(MemcachedWriter):
 
 
 class Node:
-    """A node whose pods are set by the test, each with a load of its own."""
+    """A node with pods set by the test, each with its own load."""
 
     def __init__(self, *pods: Pod) -> None:
         self.pods = list(pods)

@@ -1,4 +1,4 @@
-"""What the API server lists: which pods are sampled, as whom, and which are not."""
+"""The API server's list: the pods to sample, with their names, and the others."""
 
 from urllib.parse import parse_qs, urlsplit
 

@@ -1,4 +1,4 @@
-"""Asking for pods again and again: what is kept, and what is said."""
+"""Repeated requests for pods: their results and the log."""
 
 import logging
 from collections.abc import Sequence

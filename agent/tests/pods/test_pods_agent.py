@@ -1,4 +1,4 @@
-"""The whole agent of a node, before an API server of recorded answers: what it says, shows and outlives."""
+"""The whole agent of a node with an API server of recorded answers: its log, its metrics, and faults."""
 
 import os
 import signal
@@ -54,7 +54,7 @@ class Running:
             )
 
     def get(self, path: str) -> tuple[int, str]:
-        """Return the status and the text of a page; 0 where nobody answers."""
+        """Return the status and the text of a page; 0 without an answer."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as answer:
                 return answer.status, answer.read().decode()
@@ -65,11 +65,11 @@ class Running:
             return 0, ""
 
     def shows(self, line: str) -> bool:
-        """Tell whether a line stands in its metrics."""
+        """Return whether a line is in its metrics."""
         return line in self.get("/metrics")[1].splitlines()
 
     def says(self, words: str, times: int = 1) -> bool:
-        """Tell whether these words are in its log, at least so often."""
+        """Return whether these words are in its log, at least `times` times."""
         return self._log.read_text().count(words) >= times
 
 

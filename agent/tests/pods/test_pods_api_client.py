@@ -1,4 +1,4 @@
-"""Asking an API server for pods over TLS: what is asked, and every way in which there is no answer."""
+"""Requests for pods to an API server over TLS: their content, and every way to fail."""
 
 import json
 import socket
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.integration
 
 UID = "0a1b2c3d-1111-4222-8333-444455556666"
 
-# Long enough for a loaded machine, where there is to be an answer.
+# Long enough for a loaded machine, if an answer is expected.
 PATIENT_S = 30.0
 
 

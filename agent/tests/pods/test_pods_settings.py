@@ -1,4 +1,4 @@
-"""Flags for the pods of a node, and those that are for one server only."""
+"""Flags for the pods of a node, and flags for one server only."""
 
 from collections.abc import Callable
 from pathlib import Path

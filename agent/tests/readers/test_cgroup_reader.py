@@ -30,7 +30,7 @@ def read(root: Path, *, count_io: bool = False, extras: bool = False) -> CgroupR
 
 
 def taken(root: Path, between: Callable[[], None], limits: Indicators = NOTHING) -> Sample:
-    """Return the sample of 2 s in which `between` happened."""
+    """Return the sample of 2 s with `between` in them."""
     times = iter([100.0, 102.0])
     reader = CgroupReader(root=root, count_io=True, extras=True, clock=lambda: next(times))
     before = reader()
@@ -258,7 +258,7 @@ def test_a_missing_or_garbled_file_costs_its_column_only(
 
 
 class Watched:
-    """A reader whose clock is set by the test."""
+    """A reader with the test's clock."""
 
     def __init__(self, root: Path) -> None:
         self.now_s = 100.0

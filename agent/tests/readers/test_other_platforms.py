@@ -1,6 +1,6 @@
-"""The host scope where there is no Linux: no /proc, no /sys, none of Python's Linux-only functions.
+"""The host scope without Linux: no /proc, no /sys, none of Python's Linux-only functions.
 
-A stand-in, not the platforms: what psutil really answers there has not been seen.
+A stand-in, not the platforms: psutil's real answers there have not been seen.
 """
 
 import subprocess
@@ -13,7 +13,7 @@ from steelyard_protocol.sample_record import SampleRecord
 
 STAND_IN = Path(__file__).parent / "stand_ins" / "other_platform.py"
 
-# How much busier each of the stand-in's readings is, and of how many cores.
+# The busy time that each of the stand-in's readings adds, and its number of cores.
 STEP_S, CORES = 0.4, 4
 
 PLATFORMS = pytest.mark.parametrize("platform", ["darwin", "freebsd14", "win32"])

@@ -15,7 +15,7 @@ from steelyard_agent.sample import NOTHING, Indicators, Sample
 Plant = Callable[..., Path]
 
 BURSTABLE = "0a1b2c3d-1111-4222-8333-444455556666"
-"""Half a core and 1 GB; uses 600 MB, of which 100 MB are cache; processes 801 and 802."""
+"""Half a core and 1 GB; uses 600 MB, 100 MB of them cache; processes 801 and 802."""
 
 GUARANTEED = "9f8e7d6c-5555-4666-8777-888899990000"
 """No limits here; uses 300 MB; process 803."""
@@ -28,7 +28,7 @@ TREES = ["pods-v1-cgroupfs", "pods-v1-systemd", "pods-v2-cgroupfs-nested", "pods
 every_tree = pytest.mark.parametrize("tree", TREES)
 
 NODES_LIMIT = {"pods-v1-cgroupfs", "pods-v1-systemd", "pods-v2-systemd"}
-"""Where all pods together may have 6 GB, of which 3 GB are used."""
+"""The group of all pods: 6 GB at most, 3 GB in use."""
 
 
 def group(root: Path, uid: str, file: str) -> Path:
@@ -38,7 +38,7 @@ def group(root: Path, uid: str, file: str) -> Path:
 
 
 def use_cpu(root: Path, uid: str, seconds: float) -> None:
-    """Add to the CPU time that a pod has used."""
+    """Add to a pod's CPU time."""
     v2 = next(root.rglob("cpu.max"), None) is not None
     file = group(root, uid, "cpu.stat" if v2 else "cpuacct.usage")
     if v2:
@@ -51,7 +51,7 @@ def use_cpu(root: Path, uid: str, seconds: float) -> None:
 def taken(
     root: Path, uid: str, between: Callable[[], None] = lambda: None, limits: Indicators = NOTHING
 ) -> Sample:
-    """Return a pod's sample over 2 s in which `between` happened."""
+    """Return a pod's sample over 2 s with `between` in them."""
     times = iter([100.0, 102.0])
     watch = node_wiring.watcher(limits, None, root=root, clock=lambda: next(times))
     sampler, _ = watch(Pod(namespace="default", name="web-1", uid=uid, upstream="web"))

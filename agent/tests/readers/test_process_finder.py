@@ -1,4 +1,4 @@
-"""Who listens on a port: on a small /proc tree, and for real."""
+"""The listener of a port: on a small /proc tree, and for real."""
 
 import os
 import socket
@@ -28,7 +28,7 @@ def listen(root: Path, port: int, inode: int, *, state: str = "0A", table: str =
 
 @pytest.fixture
 def holder(plant_process: Plant) -> Plant:
-    """Add a process that holds sockets to the tree."""
+    """Add a process with sockets to the tree."""
 
     def grow(pid: int, parent: int, *inodes: int, started: int = 500) -> Path:
         folder = plant_process(pid, parent, started=started)

@@ -23,7 +23,7 @@ BOOTED_AT_S = 1_700_000_000
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
-# Burns CPU until it has spent so much, in a child or itself, at a command of one line.
+# Burns an amount of CPU in a child or itself, at a command of one line.
 BURNER = """
 import os, sys, time
 
@@ -164,7 +164,7 @@ def test_a_pid_file_with_a_new_pid_is_followed(empty_tree: Path, fake_process: P
 
 
 def file_of(root: Path, written_s: float) -> Path:
-    """Write the PID file of process 10, so many seconds after the machine was booted."""
+    """Write the PID file of process 10, `written_s` seconds after the boot."""
     file = root / "app.pid"
     file.write_text("10")
     os.utime(file, (BOOTED_AT_S + written_s, BOOTED_AT_S + written_s))
@@ -233,7 +233,7 @@ def burner() -> Iterator["subprocess.Popen[str]"]:
 
 
 def burnt_s(burner: "subprocess.Popen[str]", what: str, seconds: float) -> float:
-    """Have a child burn CPU, and return how much it says it burnt once it has."""
+    """Have a child burn CPU, and return the amount in its report."""
     assert burner.stdin is not None
     assert burner.stdout is not None
     print(what, seconds, file=burner.stdin, flush=True)

@@ -1,4 +1,4 @@
-"""Registration over real sockets: a controller that answers, one that hangs, one that nobody trusts."""
+"""Registration over real sockets: a controller that answers, one that hangs, an untrusted one."""
 
 import json
 import os
@@ -34,7 +34,7 @@ KEY = "steelyard:1:sample:web:server-1"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request, its token, its JSON, and the rights that it asks for."""
+    """A request, its token, its JSON, and the rights in its header."""
 
     method: str
     path: str
@@ -51,7 +51,7 @@ def _set() -> threading.Event:
 
 @dataclass(slots=True)
 class Controller:
-    """`status`, `headers` and `body` are of every answer; none comes before `answers` is set."""
+    """`status`, `headers` and `body` are those of every answer; none is sent before `answers` is set."""
 
     url: str
     status: int = 200
@@ -113,7 +113,7 @@ def ask(url: str, *, token: str | None = None, timeout_s: float = PATIENCE_S) ->
 
 @contextmanager
 def talking(*parts: bytes, pause_s: float = 0.0, end: bool = True) -> Iterator[str]:
-    """Run a server that says `parts` to whoever connects, again and again unless `end`; give its URL."""
+    """Run a server that sends `parts` to every client, again and again unless `end`; give its URL."""
     closing = threading.Event()
 
     def talk(client: socket.socket) -> None:
@@ -164,7 +164,7 @@ def test_a_proxy_of_the_environment_is_not_asked(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("parts", "why"),
     [
-        # A reset, where the request arrives after the end.
+        # A reset, if the request arrives after the end.
         ([b""], "closed connection without response|reset by peer|Broken pipe"),
         ([b"hello\x1b[31m\r\n"], r"hello \[31m"),
     ],
@@ -198,7 +198,7 @@ def test_of_an_endless_answer_only_the_beginning_is_read() -> None:
 
 
 def certified(folder: Path) -> tuple[ssl.SSLContext, Path]:
-    """Make a certificate for 127.0.0.1; return a server's context, and the file that a client trusts."""
+    """Make a certificate for 127.0.0.1; return a server's context, and the file for the client's trust."""
     key, certificate = folder / "key.pem", folder / "certificate.pem"
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test",

@@ -27,7 +27,7 @@ TOKENS = {
 
 @pytest.fixture
 def controller(memcached: Daemon, tmp_path: Path) -> Iterator[Daemon]:
-    """A controller that keeps nothing, of an upstream without servers."""
+    """A controller without persistence, with an upstream without servers."""
     file, port = tmp_path / "controller.yaml", free_port()
     file.write_text("upstreams: {web: {peers: []}}\n")
     command = [
@@ -40,7 +40,7 @@ def controller(memcached: Daemon, tmp_path: Path) -> Iterator[Daemon]:
 
 
 def ask(controller: Daemon, method: str = "GET", peer: str = "", **fields: object) -> Any:
-    """Return the answer's JSON; None for a 404, and while nobody listens or leads."""
+    """Return the answer's JSON; None for a 404, and without a leader or listener."""
     request = urllib.request.Request(
         f"http://{controller.address}/v1/upstreams/web/peers{peer}",
         data=json.dumps(fields).encode() if fields else None,
@@ -60,13 +60,13 @@ def ask(controller: Daemon, method: str = "GET", peer: str = "", **fields: objec
 
 
 def declared(controller: Daemon) -> list[dict[str, Any]] | None:
-    """Return the servers that are declared."""
+    """Return the declared servers."""
     document = ask(controller)
     return None if document is None else list(document["peers"])
 
 
 def admin_token() -> str:
-    """Return the controller's admin token: the one that it was given, or that it made itself."""
+    """Return the controller's admin token: the configured one, or the one that it made."""
     made = Path(os.environ["XDG_STATE_HOME"]) / "steelyard/admin_token"
     return os.environ.get("STEELYARD_ADMIN_TOKEN") or (made.read_text().strip() if made.exists() else "")
 
@@ -120,7 +120,7 @@ def test_an_agent_declares_its_server_and_leaves_a_drain_alone(
 def test_a_controller_that_was_wiped_learns_the_server_again(
     controller: Daemon, memcached: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The agent is there first: it cannot have the token that a controller makes at its first start.
+    # The agent starts first: it cannot have the token that a controller makes at its first start.
     monkeypatch.setenv("STEELYARD_ADMIN_TOKEN", TOKENS["STEELYARD_ADMIN_TOKEN"])
     (tmp_path / "agent.toml").write_text('address = "10.0.0.11:80"\n')
     with agent_of(controller, memcached, tmp_path) as agent:
@@ -133,8 +133,8 @@ def test_a_controller_that_was_wiped_learns_the_server_again(
         wait_until(lambda: declared(controller) == [])
         agent.send_signal(signal.SIGHUP)  # or within half a minute
         wait_until(lambda: declared(controller))
-        # The other words where its half a minute was over while there was no controller.
-        said = ("which did not know it", "is registered again")
+        # The second text if its half a minute was over while there was no controller.
+        said = ("which had lost it", "is registered again")
         wait_until(lambda: any(words in log.read_text() for words in said))
 
 

@@ -1,4 +1,4 @@
-"""Which controller is asked, how often, and what is said, with invented answers."""
+"""The choice of a controller, the pauses and the log, with invented answers."""
 
 import logging
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def answer(status: int, body: bytes = b"{}", source_ip: str = "192.0.2.1") -> An
 
 
 class Controllers:
-    """Controllers that answer as they are told to."""
+    """Controllers with the test's answers."""
 
     def __init__(self, **answers: Answer | NoAnswer) -> None:
         self.answers = answers

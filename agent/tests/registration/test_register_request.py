@@ -1,4 +1,4 @@
-"""What a controller is told, what its answers mean, and when the next one is due."""
+"""The request to a controller, the meaning of its answers, and the time of the next one."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What a tree of processes spent, and the samples of the process scope."""
+"""The CPU time of a process tree, and the samples of the process scope."""
 
 from dataclasses import replace
 

@@ -1,6 +1,6 @@
 """The agent's figures beside work of a known size: `python -m agent.tests.truth`.
 
-Needs root, stress-ng and iproute2. What cannot be compared on this machine is
+Needs root, stress-ng and iproute2. Figures that this machine cannot compare are
 named with the reason, and the rest is compared. `--page FILE` writes the table
 into a page.
 """
@@ -23,11 +23,11 @@ Case = Callable[[], Row]
 
 PERCENTAGES = (10, 30, 50, 80)
 QUOTAS = ((0.5, 1), (1.6, 2))
-"""Cores, and the workers that it takes to use them: stress-ng takes whole percentages of a core only."""
+"""Cores, and the workers that use them: stress-ng takes whole percentages of a core only."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; the exit status tells whether every figure is within the points allowed."""
+    """Print the table; the exit status is 0 if every figure is within the points allowed."""
     parser = argparse.ArgumentParser(description="The agent's figures beside work of a known size.")
     parser.add_argument("--page", type=Path, help="a page to write the table into, between its marks")
     options = parser.parse_args(arguments)

@@ -1,7 +1,7 @@
-"""Makes a cgroup with limits, in whichever version the kernel has, and takes it away again.
+"""Makes a cgroup with limits, in the kernel's version, and removes it again.
 
-I/O only, Linux only, root only. The group is made at the top of what this
-process sees of each hierarchy: its parents then have no limits of their own.
+I/O only, Linux only, root only. The group is made at the top of this process's
+view of each hierarchy: its parents then have no limits of their own.
 """
 
 import os
@@ -16,15 +16,15 @@ from pathlib import Path
 from steelyard_agent import cgroup_text
 
 CONTROLLERS = ("cpu", "cpuacct", "memory", "blkio")
-"""Those of version 1 that a sample is read from; in version 2 cpuacct is cpu, and blkio is io."""
+"""The controllers of version 1 in a sample; in version 2 cpuacct is cpu, and blkio is io."""
 
 VERSION_2 = "unified"
-"""Where `_mounted` says the version 2 hierarchy is."""
+"""The mount of the version 2 hierarchy in `_mounted`."""
 
-# The kernel's default period. A tenth of a second is also what stress-ng's slices fit into.
+# The kernel's default period. Stress-ng's slices fit into a tenth of a second, too.
 PERIOD_US = 100_000
 
-# The largest there are: a group gets what its quota allows, whatever else the machine has to do.
+# The largest shares: a group gets its quota, whatever else runs on the machine.
 MOST_SHARES, MOST_WEIGHT = "262144", "10000"
 
 # A group can be removed a moment after its last process has ended.
@@ -33,26 +33,26 @@ PATIENCE_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A cgroup: its folder in each hierarchy that it has one in."""
+    """A cgroup: its folder in each of its hierarchies."""
 
     version: int
     folders: tuple[Path, ...]
 
     @property
     def prefix(self) -> Sequence[str]:
-        """Return what stands in front of a command that is to run in it."""
+        """Return the words before a command that run it in the group."""
         enter = [f"echo $$ >{shlex.quote(str(folder / 'cgroup.procs'))}" for folder in self.folders]
         return ("sh", "-ec", "; ".join([*enter, 'exec "$@"']), "sh")
 
     @contextmanager
     def nested(self) -> Iterator["Group"]:
-        """Make a group inside that has no limits of its own."""
+        """Make a group inside without limits of its own."""
         with _made(self.version, tuple(folder / "nested" for folder in self.folders)) as group:
             yield group
 
 
 def why_not() -> str | None:
-    """Tell why no cgroup with a quota can be made here; None when one can."""
+    """Return why no cgroup with a quota can be made here; None if one can."""
     if os.geteuid() != 0:
         return "making a cgroup needs root"
     try:
@@ -63,18 +63,18 @@ def why_not() -> str | None:
 
 
 def version() -> str:
-    """Name the version that groups are made in here."""
+    """Return the version of the groups made here."""
     return "v1" if _is_version_1(_mounted()) else "v2"
 
 
 @contextmanager
 def limited(*, cores: float | None = None, memory_bytes: int | None = None) -> Iterator[Group]:
-    """Make a cgroup with these limits; kill what is still in it at the end, and remove it."""
+    """Make a cgroup with these limits; at the end kill its remaining processes, and remove it."""
     hierarchies = _mounted()
     name = f"steelyard-truth-{os.getpid()}"
     quota_us = int((cores or 0.0) * PERIOD_US)
     if _is_version_1(hierarchies):
-        # A mount is often of several controllers (cpu,cpuacct): one folder then.
+        # A mount often has several controllers (cpu,cpuacct): one folder then.
         tops = sorted({hierarchies[controller] for controller in CONTROLLERS if controller in hierarchies})
         with _made(1, tuple(top / name for top in tops)) as group:
             if cores:
@@ -98,9 +98,9 @@ def limited(*, cores: float | None = None, memory_bytes: int | None = None) -> I
 
 
 def count_io(group: Group) -> None:
-    """Make the kernel count what the group reads and writes, on every disk.
+    """Make the kernel count the group's reads and writes, on every disk.
 
-    Since Linux 6.10 version 1 counts only on disks that had a rule once; this one never bites.
+    Since Linux 6.10 version 1 counts only disks that had a rule once; this one never bites.
     """
     disks = [disk.parent / "dev" for disk in Path("/sys/block").glob("*/device")]
     for rule in (folder / "blkio.throttle.write_iops_device" for folder in group.folders):
@@ -113,7 +113,7 @@ def _is_version_1(hierarchies: Mapping[str, Path]) -> bool:
 
 
 def _mounted() -> Mapping[str, Path]:
-    """Return where each controller's hierarchy is mounted."""
+    """Return the mount of each controller's hierarchy."""
     hierarchies: dict[str, Path] = {}
     for mount in cgroup_text.parse_mounts(Path("/proc/self/mountinfo").read_bytes()):
         for controller in mount.controllers or (VERSION_2,):
@@ -123,7 +123,7 @@ def _mounted() -> Mapping[str, Path]:
 
 @contextmanager
 def _delegated(top: Path) -> Iterator[None]:
-    # A group of version 2 has a controller only when its parent hands it down.
+    # A group of version 2 has a controller only if its parent hands it down.
     control = top / "cgroup.subtree_control"
     missing = {"cpu", "memory", "io"} - set(control.read_text().split())
     with ExitStack() as undo:

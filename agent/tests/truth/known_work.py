@@ -1,14 +1,14 @@
-"""Work of a known size: what the agent's figures are held against.
+"""Work of a known size, for comparison with the agent's figures.
 
-I/O only. Each kind of work runs as a process of its own, and says itself what
-it has done, by another way than the agent reads it.
+I/O only. Each kind of work is its own process, and measures its work in another
+way than the agent does.
 
     python known_work.py hold BYTES                 memory
     python known_work.py cache FILE BYTES           a file in the page cache, all of it on the disk too
-    python known_work.py write FILE PER_S BYTES     writes of so many bytes, past the page cache
+    python known_work.py write FILE PER_S BYTES     writes of BYTES, past the page cache
     python known_work.py send BROADCAST BYTES_PER_S UDP datagrams; bytes as an interface counts them
 
-Each prints a line when it is at it, and at SIGTERM what it did, as JSON.
+Each prints a line once it is at work, and its result at SIGTERM, as JSON.
 """
 
 import json
@@ -27,7 +27,7 @@ from pathlib import Path
 PAGE_BYTES = 4096
 CHUNK_BYTES = 1024 * 1024
 
-# A file of so many bytes is written over and over: a new block would be work for the journal too.
+# A file of a fixed size is written over and over: a new block would be work for the journal too.
 FILE_BYTES = 16 * CHUNK_BYTES
 
 DATAGRAM_BYTES = 1400
@@ -41,7 +41,7 @@ BURST_S = 0.005
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """A process at work; `report` holds what it did, once it has ended."""
+    """A process at work; `report` holds its result after its end."""
 
     process: "subprocess.Popen[str]"
     report: dict[str, float]
@@ -65,9 +65,9 @@ def script(*arguments: str, prefix: Sequence[str] = ()) -> Iterator[Work]:
 
 
 def _paced(interval_s: float, step: Callable[[], None]) -> float:
-    """Call `step` at every interval from now until SIGTERM; return the seconds that took.
+    """Call `step` at every interval from now until SIGTERM; return the seconds in all.
 
-    Step n is due at n x interval, so that the mean rate holds whatever one step takes.
+    Step n is due at n x interval, so that the mean rate holds, however long a step takes.
     """
     start_s = time.monotonic()
     print("at it", flush=True)
@@ -91,7 +91,7 @@ def _cache(path: str, size: str) -> dict[str, float]:
         for _ in range(int(size) // CHUNK_BYTES):
             file.write(bytes(CHUNK_BYTES))
         file.flush()
-        os.fsync(file)  # a page that is not yet on the disk cannot be taken back at once
+        os.fsync(file)  # a page not yet on the disk cannot be reclaimed at once
     print("at it", flush=True)
     signal.sigwait([signal.SIGTERM])
     return {"bytes": int(size)}
@@ -119,7 +119,7 @@ def _send(address: str, bytes_per_s: str) -> dict[str, float]:
     burst = max(1, round(float(bytes_per_s) * BURST_S / FRAME_BYTES))
     datagram, sent = bytes(DATAGRAM_BYTES), 0
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
-        # To a broadcast address: nobody has to listen, and nobody answers that he does not.
+        # To a broadcast address: it needs no listener, and nobody reports an unreachable port.
         udp.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
         udp.connect((address, DISCARD_PORT))
 

@@ -1,4 +1,4 @@
-"""Two network namespaces with a cable between them: a network where nobody else sends.
+"""Two network namespaces with a cable between them: a network without other senders.
 
 I/O only, Linux only, root only, and `ip` of iproute2.
 """
@@ -9,17 +9,17 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-# Of the block that RFC 5737 keeps free for examples: no real network is shadowed by it.
+# From the block that RFC 5737 reserves for examples: no real network is shadowed by it.
 BROADCAST = "192.0.2.255"
 
 
 def why_no_ip() -> str | None:
-    """Tell why there is no `ip`; None when there is."""
+    """Return why there is no `ip`; None if there is."""
     return None if shutil.which("ip") else "ip (Debian: iproute2) is not installed"
 
 
 def why_not() -> str | None:
-    """Tell why no network namespaces can be made here; None when they can."""
+    """Return why no network namespaces can be made here; None if they can."""
     if os.geteuid() != 0:
         return "making a network namespace needs root"
     if why_no_ip() is not None:
@@ -33,7 +33,7 @@ def why_not() -> str | None:
 
 @contextmanager
 def cable() -> Iterator[tuple[Sequence[str], Sequence[str]]]:
-    """Connect two new namespaces; give for each the prefix of a command that is to run in it.
+    """Connect two new namespaces; give for each the prefix of a command to run in it.
 
     nsenter changes the network only: `ip netns exec` also mounts a /sys without the cgroups.
     """

@@ -1,8 +1,8 @@
-"""stress-ng at a known CPU load, and what the kernel's scheduler says it really ran. I/O only.
+"""stress-ng at a known CPU load, and its real run time from the kernel's scheduler. I/O only.
 
-stress-ng keeps to a load by the clock: whatever else runs, or a quota, leaves it
-less. So what is known is not what it was asked for but /proc/<pid>/schedstat (ns),
-which the agent reads in no scope.
+stress-ng keeps to a load by the clock, and other load or a quota leaves it
+less. So the known figure is not the requested load but /proc/<pid>/schedstat (ns).
+The agent reads that file in no scope.
 """
 
 import shutil
@@ -20,7 +20,7 @@ LOOK_EVERY_S = 0.02
 
 
 class Ran:
-    """What a process and its children have run; a thread looks at it while the context lasts."""
+    """The run time of a process and its children; a thread reads it while the context lasts."""
 
     def __init__(self, pid: int) -> None:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
@@ -49,7 +49,7 @@ class Ran:
 
 @contextmanager
 def cpu(percent: int, *, workers: int = 1, prefix: Sequence[str] = ()) -> Iterator[tuple[int, Ran]]:
-    """Load a percentage of a core with each worker while the context lasts; give the pid and what it ran."""
+    """Load a percentage of a core with each worker while the context lasts; give the pid and its run time."""
     command = [*prefix, "stress-ng", "--quiet", "--cpu", str(workers), "--cpu-load", str(percent)]
     with subprocess.Popen(command) as process:
         try:
@@ -67,5 +67,5 @@ def cpu(percent: int, *, workers: int = 1, prefix: Sequence[str] = ()) -> Iterat
 
 
 def why_not() -> str | None:
-    """Tell why there is no stress-ng; None when there is."""
+    """Return why there is no stress-ng; None if there is."""
     return None if shutil.which("stress-ng") else "stress-ng is not installed"

@@ -1,7 +1,7 @@
-"""The agent's figures are true: held against real work of a known size, in real cgroups and networks.
+"""The agent's figures are true: compared with real work of a known size, in real cgroups and networks.
 
-What needs a privilege that is missing is skipped and says which; everything
-else that is missing is a failure. CI runs as root.
+A test is skipped if it lacks a privilege, which it names; everything
+else missing is a failure. CI runs as root.
 """
 
 from pathlib import Path
@@ -51,7 +51,7 @@ def assert_true(row: Row) -> None:
 def test_a_load_under_a_quota_reads_within_5_points(percent: int) -> None:
     row = truth_cases.cpu_in_cgroup(percent, cores=0.5)
     assert_true(row)
-    # The load itself was what it was to be: otherwise this would compare little with little.
+    # The load itself was as intended: otherwise this would compare little with little.
     assert row.known > percent / 100 / 2
 
 

@@ -1,4 +1,4 @@
-"""The comparisons: known work, and what the agent makes of it.
+"""The comparisons: known work, and the agent's figures for it.
 
 I/O only. Each case is a call that returns a row; `python -m agent.tests.truth` prints
 them and agent/tests/truth/test_agent_truth.py asserts them.
@@ -18,9 +18,9 @@ from steelyard_protocol.wire import Refused
 from . import cgroups, known_work, networks, stress
 from .truth_table import Row
 
-# Thirty of the kernel's quota periods: stress-ng keeps its load to a point over that.
+# Thirty of the kernel's quota periods: over that time stress-ng keeps its load to a point.
 CPU_INTERVAL_S = 3.0
-# What is paced by us is even over far less.
+# Our own pacing is even over far less.
 INTERVAL_S = 1.0
 # Memory is a gauge, read at the end of the interval.
 GAUGE_INTERVAL_S = 0.1
@@ -29,14 +29,14 @@ MIB = 1024 * 1024
 LIMIT_BYTES, HELD_BYTES, CACHED_BYTES = 1024 * MIB, 384 * MIB, 256 * MIB
 LINK_BYTES_PER_S, SENT_BYTES_PER_S = 12_500_000, 4_500_000
 CALLS_PER_S, WRITES_PER_S, WRITE_BYTES = 500, 200, 4096
-# In no step with the kernel, which counts a disk's busy time in jiffies of 1 to 10 ms.
+# Out of step with the kernel, which counts a disk's busy time in jiffies of 1 to 10 ms.
 LONG_WRITES_PER_S, LONG_WRITE_BYTES = 47, 4 * MIB
 
 
 def cpu_in_cgroup(percent: int, *, cores: float, workers: int = 1, nested: bool = False) -> Row:
-    """Load a percentage of a quota, `nested` in a group inside the one that has it.
+    """Load a percentage of a quota, `nested` in a group inside the one with the quota.
 
-    Beyond 100 the kernel throttles, and 100 % is what there is to read.
+    Beyond 100 the kernel throttles, and the agent reads 100 %.
     """
     of_a_core = min(100, round(percent * cores / workers))
     with ExitStack() as stack:
@@ -45,7 +45,7 @@ def cpu_in_cgroup(percent: int, *, cores: float, workers: int = 1, nested: bool 
             group = stack.enter_context(group.nested())
         _, ran = stack.enter_context(stress.cpu(of_a_core, workers=workers, prefix=group.prefix))
         agent = _begin("cgroup", interval_s=CPU_INTERVAL_S, prefix=group.prefix)
-        # Not in the group, whose quota its start would use up; /proc/stat is the same there.
+        # Not in the group, because its start would use up the quota; /proc/stat is the same there.
         host = _begin("host", interval_s=CPU_INTERVAL_S)
         taken = _sample(agent)
         return Row(
@@ -59,7 +59,7 @@ def cpu_in_cgroup(percent: int, *, cores: float, workers: int = 1, nested: bool 
 
 
 def cpu_of_process(percent: int, *, cores: float) -> Row:
-    """Load a percentage of a core and read the process from outside, against a limit that is given."""
+    """Load a percentage of a core and read the process from outside, against a given limit."""
     with stress.cpu(percent) as (pid, ran):
         flags = ("--pid", str(pid), "--cpu-limit", f"{cores:g}")
         taken = _sample(_begin("process", *flags, interval_s=CPU_INTERVAL_S))
@@ -74,7 +74,7 @@ def cpu_of_process(percent: int, *, cores: float) -> Row:
 
 
 def _ran_meanwhile(ran: stress.Ran, taken: SampleRecord) -> float:
-    """Return the cores that were used in the interval of a sample, and not while the agent started."""
+    """Return the cores used in the interval of a sample, without the agent's start."""
     end_s = taken.taken_at_ms / 1000
     return ran.cores(end_s - taken.interval_s, end_s)
 
@@ -86,14 +86,14 @@ def memory_in_cgroup() -> Row:
 
 
 def cache_in_cgroup(folder: Path) -> Row:
-    """Write a file, whose pages stay in the cache: the kernel takes them back, so they are not in use."""
+    """Write a file, whose pages stay in the cache: the kernel reclaims them, so they are not in use."""
     work = f"{CACHED_BYTES // MIB} MiB of a file in the page cache"
     written = ["cache", str(folder / "cached")]
     return _memory_row(work, 0.0, [*written, "0"], [*written, str(CACHED_BYTES)])
 
 
 def _memory_row(work: str, known: float, nothing: Sequence[str], something: Sequence[str]) -> Row:
-    """Read what the agent and Python need first, doing `nothing`, and take it off."""
+    """Read the base use of the agent and Python, doing `nothing`, and subtract it."""
     with cgroups.limited(memory_bytes=LIMIT_BYTES) as group:
         empty, full = (_memory_with(group, script) for script in (nothing, something))
     return Row(
@@ -132,13 +132,13 @@ def network(scope: str, *, receiving: bool) -> Row:
 
 
 def network_of_unknown_speed() -> float | None:
-    """Return what the agent says of a virtual NIC with no capacity given: it should be None."""
+    """Return the agent's figure for a virtual NIC with no capacity given: it should be None."""
     with networks.cable() as (_, end):
         return _utilization(_begin("host", interval_s=GAUGE_INTERVAL_S, prefix=end), "net")
 
 
 def writes(scope: str, folder: Path) -> Row:
-    """Write at a known rate and read it as operations against a capacity that is given."""
+    """Write at a known rate and read it as operations against a given capacity."""
     prefix: Sequence[str] = ()
     with ExitStack() as stack:
         if scope == "cgroup":
@@ -179,12 +179,12 @@ def _writing(
 
 
 def _begin(scope: str, *flags: str, interval_s: float, prefix: Sequence[str] = ()) -> "subprocess.Popen[str]":
-    """Start an agent that takes one sample and ends."""
+    """Start an agent for one sample."""
     command = [
         *prefix, sys.executable, "-m", "steelyard_agent", "--once", "--peer", "truth",
         "--scope", scope, "--interval", f"{interval_s:g}", *flags,
     ]  # fmt: skip
-    # Neither a setting of whoever runs this nor a folder that could be taken for the package.
+    # Without settings of the caller, and without a folder that could be taken for the package.
     clean = {name: value for name, value in os.environ.items() if not name.startswith("STEELYARD_")}
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=clean, cwd=Path(__file__).parent)
 
@@ -196,7 +196,7 @@ def _sample(agent: "subprocess.Popen[str]") -> SampleRecord:
         raise RuntimeError(f"the agent ended with status {agent.returncode}: {agent.args!r}")
     decoded = sample_reader.decode(text.encode())
     if isinstance(decoded, Refused):
-        raise RuntimeError(f"the agent printed what no controller takes: {decoded}")
+        raise RuntimeError(f"the agent printed a record that no controller accepts: {decoded}")
     return decoded
 
 

@@ -9,7 +9,7 @@ ALLOWED_POINTS = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One comparison, in shares of the limit (0..1); `host` is what the host scope says in the same place."""
+    """One comparison, in shares of the limit (0..1); `host` is the host scope's figure in the same place."""
 
     work: str
     limit: str
@@ -20,12 +20,12 @@ class Row:
 
     @property
     def off_points(self) -> float | None:
-        """Return by how many points of a hundred the agent is off; None when it read nothing."""
+        """Return the agent's error in points of a hundred; None if it read nothing."""
         return None if self.read is None else 100 * (self.read - self.known)
 
     @property
     def true(self) -> bool:
-        """Tell whether the agent is within the points allowed."""
+        """Return whether the agent is within the points allowed."""
         return self.off_points is not None and abs(self.off_points) <= ALLOWED_POINTS
 
 

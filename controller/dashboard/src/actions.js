@@ -1,4 +1,4 @@
-/** What a person does to a server: drain, restore, pin, unpin. Asks where it matters, and for a token. */
+/** A person's changes of a server: drain, restore, pin, unpin. Asks for confirmation if needed, and for a token. */
 
 import { Problem, pathOf, request, token } from "./api.js";
 import { askPin, askToken, confirmed, toast } from "./dialogs.js";
@@ -6,11 +6,11 @@ import { h, set, text } from "./dom.js";
 import { percent } from "./format.js";
 import { isByPod } from "./words.js";
 
-// The announcement of a change comes at about the time of the answer to it, before or after.
+// The announcement of a change arrives at about the time of its answer, before or after.
 const OWN_MS = 3000;
 
-/** Do `work`; while it is refused for want of a token, ask for one. Return its answer, null when given up. */
-export async function authorized(work, told = () => {}) {
+/** Do `work`; if it needs a token, ask for one. Return its answer, null if the person gives up. */
+export async function authorized(work, onToken = () => {}) {
   for (;;) {
     try {
       return await work();
@@ -19,23 +19,23 @@ export async function authorized(work, told = () => {}) {
       const given = await askToken(problem.message);
       if (given === null) return null;
       token.set(given);
-      told();
+      onToken();
     }
   }
 }
 
 export class Actions {
   #totals;
-  #told;
+  #onToken;
   #own = new Map();
 
-  /** `totals` returns those of the newest overview; `told` is called when a token was given. */
-  constructor(totals, told) {
+  /** `totals` returns the newest overview's; `onToken` is called after a token was entered. */
+  constructor(totals, onToken) {
     this.#totals = totals;
-    this.#told = told;
+    this.#onToken = onToken;
   }
 
-  /** Tell whether a change that the controller announces was just made here, and has been told already. */
+  /** Return whether an announced change was made on this page, which has reported it already. */
   made({ what }) {
     return [...this.#own].some(([id, atMs]) => what.startsWith(`${id}: `) && Date.now() - atMs < OWN_MS);
   }
@@ -92,7 +92,7 @@ export class Actions {
       return request("PATCH", path, change, "application/merge-patch+json");
     };
     try {
-      const answer = await authorized(send, this.#told);
+      const answer = await authorized(send, this.#onToken);
       if (answer === null) return;
       toast(said, { undo: back && (() => this.#patch(upstream, id, back, `${id} is as it was.`)) });
     } catch (problem) {

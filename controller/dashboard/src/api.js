@@ -1,8 +1,8 @@
-/** Asking the controller: JSON in and out, problem documents as errors, the token where there is one. */
+/** Requests to the controller: JSON in and out, problem documents as errors, the token if there is one. */
 
 const KEPT = "steelyard-token";
 
-/** An answer that is an error: its status and what it says for a person. */
+/** An error answer: its status and its message for a person. */
 export class Problem extends Error {
   constructor(status, detail, errors = []) {
     super(errors.length > 0 ? `${detail} ${errors.map((each) => `${each.field}: ${each.message}`).join("; ")}` : detail);
@@ -16,13 +16,13 @@ export const token = {
   forget: () => sessionStorage.removeItem(KEPT),
 };
 
-/** Return the headers that every request has. */
+/** Return the headers of every request. */
 export function headers(more = {}) {
   const kept = token.get();
   return kept === null ? more : { ...more, Authorization: `Bearer ${kept}` };
 }
 
-/** Ask, and return the JSON of the answer; raise `Problem`, with status 0 when nobody answered. */
+/** Ask, and return the JSON of the answer; raise `Problem`, with status 0 without an answer. */
 export async function request(method, path, body, type = "application/json") {
   const options = { method, headers: headers(body === undefined ? {} : { "Content-Type": type }) };
   if (body !== undefined) options.body = JSON.stringify(body);
@@ -36,7 +36,7 @@ export async function request(method, path, body, type = "application/json") {
   return answer.status === 204 ? null : answer.json();
 }
 
-/** Return what an answer that is an error says. */
+/** Return the message of an error answer. */
 export async function problemOf(answer) {
   try {
     const document = await answer.json();
@@ -46,7 +46,7 @@ export async function problemOf(answer) {
   }
 }
 
-/** Return the path of an upstream, or of something below it. */
+/** Return the path of an upstream, or of a part of it. */
 export function pathOf(upstream, ...below) {
   return ["/v1/upstreams", upstream, ...below].map((part, index) => (index === 0 ? part : encodeURIComponent(part))).join("/");
 }

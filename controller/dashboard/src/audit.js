@@ -1,4 +1,4 @@
-/** Who changed what, of the upstream that is shown or of all, newest first; asked for while its box is open. */
+/** The audit log of the shown upstream or of all, newest first; requested while its box is open. */
 
 import { authorized } from "./actions.js";
 import { request } from "./api.js";
@@ -12,15 +12,15 @@ export class AuditLog {
   #entries = [];
   #soon = 0;
 
-  /** `told` is called when a token was given. */
-  constructor(told) {
-    $("audit").addEventListener("toggle", () => this.#load([], (work) => authorized(work, told)));
+  /** `onToken` is called after a token was entered. */
+  constructor(onToken) {
+    $("audit").addEventListener("toggle", () => this.#load([], (work) => authorized(work, onToken)));
     $("audit-more").addEventListener("click", () => this.#load(this.#entries));
-    // Until now nobody would have noticed that it was opened.
+    // A closed box shows nothing: request the log once it is opened.
     set($("audit"), "hidden", false);
   }
 
-  /** Show that of an upstream, null: of all. */
+  /** Show the log of an upstream, or with null of all. */
   show(upstream) {
     if (upstream === this.#upstream) return;
     this.#upstream = upstream;
@@ -28,7 +28,7 @@ export class AuditLog {
     this.#load([]);
   }
 
-  /** Look again: something has changed. Of many changes at once one is asked for; who reads on is left alone. */
+  /** Request again after a change. Many changes at once cause one request; further pages in view stay. */
   changed() {
     clearTimeout(this.#soon);
     if (this.#entries.length <= AT_A_TIME) this.#soon = setTimeout(() => this.#load([]), SOON_MS);

@@ -1,4 +1,4 @@
-/** The steps from what was measured to a weight, as its law describes them, out of an explanation. Pure. */
+/** The steps from measurements to a weight, as its law describes them, from an explanation. Pure. */
 
 import { count, duration, factor, milliseconds, percent } from "./format.js";
 
@@ -6,13 +6,13 @@ const FORMATS = { count, percent, factor, duration, milliseconds: (seconds) => m
 
 const PINNED = [{ label: "Pinned", value: "{pinned:count}", note: "A person fixed its part of the weight; the law decides about the rest." }];
 
-/** What the limits mean that every law has; a law brings the words for its own. */
+/** The limits of every law, in words; a law has words for its own. */
 const LIMITS = {
   pin: "the pins were scaled to leave something to the others",
   one: "raised to 1, the smallest weight",
 };
 
-/** Return [{label, value, note}] that end with the weight; `law` is its description, undefined where there is none. */
+/** Return [{label, value, note}] up to the weight; `law` is its description, undefined if unknown. */
 export function chain(said, law) {
   const figures = { ...said.figures, baseline: said.baseline, score: said.score, capacity_estimate: said.capacity_estimate };
   const steps = figures.pinned != null ? PINNED : (law?.steps ?? []);
@@ -29,7 +29,7 @@ function result(said, words) {
   return {
     label: "Weight",
     value: count(said.weight),
-    note: `At rest it is ${count(said.baseline)}; a tick ago it was ${count(said.weight_before)}. Published as ${said.published}, so that all are whole numbers.`,
+    note: `At rest it is ${count(said.baseline)}; a tick ago it was ${count(said.weight_before)}. Published as ${said.published}, a whole number.`,
     limits: said.clamps.map((name) => words[name] ?? name),
     last: true,
   };

@@ -1,6 +1,6 @@
-/** What the charts draw, out of moments: columns of x and y. Pure. Null is a gap. */
+/** The charts' data, from moments: columns of x and y. Pure. Null is a gap. */
 
-/** Return x in seconds; where nothing is known for longer than `gapS`, one more point inside the gap. */
+/** Return x in seconds; after gapS without data, one more point inside the gap. */
 export function times(moments, gapS) {
   const x = [];
   const at = [];
@@ -27,7 +27,7 @@ export function lines(at, ids, column, { scale = 1, hold = false } = {}) {
   });
 }
 
-/** Return what all servers have together of a column, with `but` without those ids. */
+/** Return the sum of a column over all servers, except the ids in `but`. */
 export function together(at, column, { scale = 1, hold = false, but = [] } = {}) {
   const values = at.map((moment) => {
     const all = moment?.all?.[column] ?? null;
@@ -36,7 +36,7 @@ export function together(at, column, { scale = 1, hold = false, but = [] } = {})
   return hold ? held(values, at) : values;
 }
 
-/** Return each column on top of those before it. */
+/** Return each column on top of the previous ones. */
 export function stacked(columns) {
   let below = null;
   return columns.map((column) => {
@@ -45,7 +45,7 @@ export function stacked(columns) {
   });
 }
 
-/** Return the spans of time, in seconds, in which `test` holds of every moment. */
+/** Return the spans of time, in seconds, in which `test` holds for every moment. */
 export function spans(at, test) {
   const lasting = [];
   let from = null;
@@ -73,6 +73,6 @@ function held(values, at) {
 function valueIn(moment, id, column, scale) {
   const row = moment.rows.get(id);
   if (row === undefined) return null;
-  const value = moment[column]?.[row] ?? NaN; // an indicator that was not there yet has no column
+  const value = moment[column]?.[row] ?? NaN; // a newer indicator has no column yet
   return Number.isNaN(value) ? null : value * scale;
 }

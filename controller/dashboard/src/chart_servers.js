@@ -1,9 +1,9 @@
-/** Which servers are drawn, and in which colour. Pure. */
+/** The drawn servers and their colours. Pure. */
 
-// More lines than this nobody tells apart; the rest is drawn as one.
+// More lines cannot be distinguished; the rest is drawn as one.
 export const MOST = 12;
 
-/** Return the ids of the first MOST servers of the table; of those in `before` all that are still in it. */
+/** Return the ids of the first MOST servers of the table; ids in `before` stay while the table has them. */
 export function drawnServers(peers, before = []) {
   const ids = peers.map((peer) => peer.id);
   if (ids.length <= MOST) return ids;
@@ -11,7 +11,7 @@ export function drawnServers(peers, before = []) {
   return [...new Set([...before.filter((id) => there.has(id)), ...ids])].slice(0, MOST);
 }
 
-/** Return id -> slot (0..MOST-1), each id keeping the slot that it had in `before`. */
+/** Return id -> slot (0..MOST-1); each id keeps its slot in `before`. */
 export function slots(ids, before = new Map()) {
   const taken = new Map(ids.filter((id) => before.has(id)).map((id) => [id, before.get(id)]));
   const used = new Set(taken.values());

@@ -1,9 +1,9 @@
-/** A uPlot plugin: what the chart says at the pointer. */
+/** A uPlot plugin: the chart's values at the pointer. */
 
 import { clock } from "./format.js";
 import { h } from "./dom.js";
 
-// Above this a tip covers more than it tells.
+// A larger tip covers more than it shows.
 const MOST = 13;
 
 /** `spec` returns {series, plain, format, stack}: ids and slots, and the columns as they are. */
@@ -21,7 +21,7 @@ export function tip(spec) {
         const { left, top, idx } = plot.cursor;
         if (idx === null || idx === undefined || left < 0 || !box.classList.contains("shown")) return;
         box.replaceChildren(h("b", {}, clock(plot.data[0][idx] * 1000)), ...rows(spec(), idx));
-        // Beside the pointer, on the side where there is room.
+        // Beside the pointer, on the side with room.
         const right = left + 18 + box.offsetWidth < plot.over.clientWidth;
         box.style.left = `${right ? left + 14 : Math.max(0, left - 14 - box.offsetWidth)}px`;
         box.style.top = `${Math.min(Math.max(0, top - 20), Math.max(0, plot.over.clientHeight - box.offsetHeight))}px`;

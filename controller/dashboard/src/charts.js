@@ -8,10 +8,10 @@ import { further } from "./history.js";
 import { Chart } from "./uplot_chart.js";
 import { indicatorOf } from "./words.js";
 
-// Where not all are drawn: what is stacked has the others on top, else there is one line more.
+// Not all servers are drawn: a stack has the others on top, and lines have one more for them.
 const OTHERS = "all others";
 const MEAN = "mean of all";
-// Of more servers the few that are drawn are too thin a part of a stack.
+// With more servers, the few drawn ones are too thin a part of a stack.
 const MOST_STACKED = 50;
 
 /** Each chart: its views, of which one is shown, and whether it has one more for each further indicator. */
@@ -19,7 +19,7 @@ const CHARTS = [
   {
     key: "share",
     title: "Who gets the requests",
-    help: "The part of all requests that each server is meant to get: its weight, divided by the weights of all that are up.",
+    help: "The intended part of all requests for each server: its weight, divided by the weights of all servers that are up.",
     views: [
       { column: "share", label: "Share", format: percent, stack: true, max: 1 },
       { column: "weight", label: "Weight", format: count },
@@ -28,7 +28,7 @@ const CHARTS = [
   {
     key: "used",
     title: "How busy the servers are",
-    help: "As their agents measured it. 100 % is all that a server has.",
+    help: "As measured by their agents. 100 % is the full capacity of a server.",
     further: true,
     views: [
       { column: "cpu", label: "CPU", format: percent, least: 1 },
@@ -40,7 +40,7 @@ const CHARTS = [
   {
     key: "score",
     title: "Score: how much each has left",
-    help: "The free capacity of a server over all indicators, 1 is idle. At or below H a server is under high load, and the law reacts faster (shaded); above L it has room.",
+    help: "A server's free capacity over all indicators; 1 is idle. At or below H a server is under high load, and the law reacts faster (shaded); above L it has room.",
     views: [{ column: "score", label: "Score", format: count, least: 1, thresholds: true }],
   },
   {
@@ -71,12 +71,12 @@ export class Charts {
     for (const each of CHARTS) this.#charts.push(this.#frame(each));
   }
 
-  /** Return the colour slot of a server, null where it is drawn with the others. */
+  /** Return the colour slot of a server, null if it is drawn with the others. */
   slot(id) {
     return this.#slots.get(id) ?? null;
   }
 
-  /** Draw the history of the servers `drawn`, the newest state is `overview`; `tickS` is seconds between moments. */
+  /** Draw the history of the servers `drawn`; `overview` is the newest state, `tickS` the seconds between moments. */
   draw(overview, history, drawn, tickS) {
     this.#last = [overview, history, drawn, tickS];
     this.#drawn = drawn;
@@ -88,12 +88,12 @@ export class Charts {
     if (this.#held !== null) this.#bringOut(this.#held);
   }
 
-  /** Draw anew in the colours of the theme. */
+  /** Draw again in the colours of the theme. */
   repaint() {
     for (const { plot } of this.#charts) plot.repaint();
   }
 
-  /** Forget the servers of another upstream. */
+  /** Forget the servers of the previous upstream. */
   reset() {
     this.#drawn = [];
     this.#slots = new Map();

@@ -1,8 +1,8 @@
-/** What the page asks: yes or no, a percentage, a token. Each answers with null when it is put away. */
+/** The page's questions: yes or no, a percentage, a token. Each answers null when it is dismissed. */
 
 import { $, h } from "./dom.js";
 
-/** Ask; `fields` are elements, which the browser checks itself, `read` returns the answer when "yes" is pressed. */
+/** Ask; `fields` are elements with the browser's own checks, `read` returns the answer for "yes". */
 function ask({ title, words, yes, fields = [], read = () => true, danger = false }) {
   const dialog = $("ask");
   return new Promise((resolve) => {
@@ -32,13 +32,13 @@ export async function confirmed(title, words, yes) {
   return (await ask({ title, words, yes, danger: true })) === true;
 }
 
-/** Ask for the percentage of a pin; `left` is what the other pins leave. */
+/** Ask for the percentage of a pin; `left` is the part without the other pins. */
 export function askPin(peer, now, left) {
   const input = h("input", { id: "pin", type: "number", min: "0.1", max: String(left), step: "any", required: true, title: `Give a percentage above 0 and up to ${left}.`, value: now.toFixed(1) });
   return ask({
     title: `Pin ${peer}`,
     words: [
-      "Until it is unpinned it keeps this part of the upstream's weight, whatever the law thinks of it. The law shares the rest among the others.",
+      "Until it is unpinned it keeps this part of the upstream's weight, whatever its load. The law shares the rest among the others.",
     ],
     yes: "Pin",
     fields: [h("label", { class: "field" }, "Percent of the upstream's weight", h("span", { class: "unit" }, input, "%"))],
@@ -51,7 +51,7 @@ export function askToken(why) {
   const input = h("input", { id: "token", type: "password", required: true, pattern: ".*\\S.*", title: "Paste the token.", autocomplete: "off", spellcheck: false });
   return ask({
     title: "A token is needed",
-    words: [why, "It is kept in this tab until that is closed, and sent to this controller only."],
+    words: [why, "This tab keeps it until it is closed, and sends it to this controller only."],
     yes: "Use it",
     fields: [h("label", { class: "field" }, "Token", input)],
     read: () => input.value.trim(),
@@ -61,7 +61,7 @@ export function askToken(why) {
 const box = h("div", { id: "toast", class: "toast", hidden: true, attr: { role: "status" } });
 let fading;
 
-/** Say something for a few seconds; with `undo`, a button that takes it back. */
+/** Show a message for a few seconds; with `undo`, with a button to undo the change. */
 export function toast(words, { undo = null, bad = false } = {}) {
   // Beside an open dialog nothing can be pressed.
   (document.querySelector("dialog[open]") ?? document.body).append(box);

@@ -13,19 +13,19 @@ export function h(tag, props = {}, ...children) {
 
 export const $ = (id) => document.getElementById(id);
 
-/** Set the text of an element where it differs: a repaint for what changed only. */
+/** Set the text of an element if it differs, so that only changes are painted. */
 export function text(element, value) {
   if (element.textContent !== value) element.textContent = value;
 }
 
-/** Set a property of an element where it differs. */
+/** Set a property of an element if it differs. */
 export function set(element, name, value) {
   if (element[name] !== value) element[name] = value;
 }
 
 /**
- * Replace the children of an element where they differ: what has not changed keeps its tooltip open.
- * The focus stays where its owner still is there by data-key.
+ * Replace the children of an element if they differ: an unchanged one keeps its tooltip open.
+ * The focus stays if its owner, by data-key, is among the new ones.
  */
 export function fill(element, ...children) {
   const focused = element.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
@@ -39,7 +39,7 @@ export function fill(element, ...children) {
   if (focused !== undefined) element.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
 }
 
-/** Return a word with a colour and, for those who do not see it, a sign before it. */
+/** Return a word with a colour and, for readers who do not see it, a sign before it. */
 export function badge({ tone, label, text: title = "" }) {
   return h("span", { class: `badge ${tone}`, title }, label);
 }

@@ -18,7 +18,7 @@ function short(value) {
   return String(Number(value.toFixed(size >= 100 ? 0 : size >= 10 ? 1 : 2)));
 }
 
-/** A part of one as a percentage; what is there but small is not shown as nothing. */
+/** A part of one as a percentage; a small one is not shown as 0. */
 export function percent(part) {
   if (!known(part)) return UNKNOWN;
   const value = part * 100;
@@ -26,7 +26,7 @@ export function percent(part) {
   return `${value >= 9.95 || value === 0 ? value.toFixed(0) : value.toFixed(1)} %`;
 }
 
-/** Milliseconds, in the unit that suits. */
+/** Milliseconds, in a fitting unit. */
 export function milliseconds(value) {
   if (!known(value)) return UNKNOWN;
   if (value >= 1000) return `${short(value / 1000)} s`;
@@ -42,7 +42,7 @@ export function duration(seconds) {
   return seconds < 172_800 ? `${(seconds / 3600).toFixed(0)} h` : `${(seconds / 86_400).toFixed(0)} d`;
 }
 
-/** A value against what it would be at rest: "+12 %", "−38 %", "as at rest". */
+/** A value against its value at rest: "+12 %", "−38 %", "as at rest". */
 export function against(value, rest) {
   if (!known(value) || !known(rest) || rest <= 0) return UNKNOWN;
   const change = Math.round((value / rest - 1) * 100);

@@ -1,21 +1,21 @@
-/** "What is what": the words of the page, for somebody who has not read the manual. */
+/** The words of the page, explained for readers who have not read the manual. */
 
 import { $, h } from "./dom.js";
 import { RUNGS, STATES } from "./words.js";
 
 const WORDS = [
-  ["Share", "The part of all requests that a server is meant to get. Shares of all servers that are up make 100 %."],
+  ["Share", "The intended part of all requests for a server. Shares of all servers that are up make 100 %."],
   ["Weight, baseline", "A server's share comes from its weight. The baseline is its weight at rest, from its configuration; the controller moves the weight up or down from there, once a second."],
-  ["Busy", "How much of its CPU, network, disk and memory a server uses, and of what its application reports, such as a pool of workers, as the agent on it measured. A dash is “not measured”, never a guess."],
-  ["Score, H and L", "How much a server has left over all indicators that count: 1 is idle, 0 is full. At or below H it is under high load; at or above L it has room to take load from such a server."],
-  ["High load, calm", "While any server is under high load, the controller believes changes faster. That is all that “high load” means for you: it is shown, not an error."],
-  ["Headroom", "What is left of the requests/s that the servers could carry without high load, beside what others take of them: the figure to start and stop servers by. A server counts that gets requests, is measured and does not leave."],
-  ["Worst first", "Servers whose requests fail, then silent agents, those without a sample, then who is down, being stopped, draining or pinned, then those whose weight is furthest from its baseline. Upstreams: those that wait for a tick, then those of which a part does not work, those with silent load balancers, then by the worst of their servers and how many there are, those under high load, and by the furthest weight. More servers or upstreams than fit a page begin with the worst."],
+  ["Busy", "The used part of a server's CPU, network, disk and memory, and of its application's own resources, such as a pool of workers. The agent beside it measures them. A dash is “not measured”, never a guess."],
+  ["Score, H and L", "A server's free capacity over all counting indicators: 1 is idle, 0 is full. At or below H it is under high load; at or above L it has room to take load from such a server."],
+  ["High load, calm", "While any server is under high load, the controller follows changes faster. “High load” is information, not an error."],
+  ["Headroom", "The free part of the requests/s that the servers could carry without high load, beside other load on them: the figure for starting and stopping servers. It counts servers that get requests, are measured and do not leave."],
+  ["Worst first", "Servers with failing requests come first, then servers with silent agents and those without a sample. Servers that are down, stopping, draining or pinned follow, then those with the largest move from their baseline. Upstreams that wait for a tick come first, then those with a fault and those with silent load balancers. The others follow by their worst servers and the number of these, by high load, and by the largest move. If not all fit a page, the first page has the worst."],
   ["Slow start", "A new server begins with a part of its weight and gets all of it within half a minute."],
   ["Pin", "A person fixed a server's part of the weight. The law decides about the rest."],
   ["Drain", "The server gets no new requests; those it has finish. Nothing is reloaded."],
   ["Generation", "Every new set of weights has a number; a load balancer never goes back to an older one."],
-  ["Shadow", "Another law that sees the same and decides without effect, to compare."],
+  ["Shadow", "Another law that decides on the same data without effect, for comparison."],
 ];
 
 /** Write it. */

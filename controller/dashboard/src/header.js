@@ -1,4 +1,4 @@
-/** The line on top: connection, role, and what is wrong. */
+/** The line on top: connection, role, and faults. */
 
 import { $, fill, h, set, text } from "./dom.js";
 import { clock } from "./format.js";
@@ -12,7 +12,7 @@ export function role(service) {
   set($("role"), "className", `pill ${words.tone}`);
 }
 
-/** Show the connection's state as `stream` tells it. */
+/** Show the connection's state, as `stream` reports it. */
 export function connection(state) {
   const box = $("connection");
   const words = {
@@ -26,11 +26,11 @@ export function connection(state) {
   text(box, words[1]);
 }
 
-/** Show what is wrong, each as a line; `lost` is {detail, sinceMs, retry} while there is no connection. */
+/** Show the faults, each as a line; `lost` is {detail, sinceMs, retry} without a connection. */
 export function notices({ lost, degraded, waiting, failed }) {
   const lines = [];
   if (lost) {
-    const since = lost.sinceMs === null ? "" : ` What you see is from ${clock(lost.sinceMs)}; the load balancers go on without this page.`;
+    const since = lost.sinceMs === null ? "" : ` The data is from ${clock(lost.sinceMs)}; the load balancers go on without this page.`;
     const button = h("button", { type: "button", attr: { "data-key": "retry" }, on: { click: lost.retry } }, lost.denied ? "Give a token" : "Try now");
     lines.push(h("div", { class: "notice bad" }, h("span", {}, `${lost.detail}${since}`), button));
   }

@@ -2,8 +2,8 @@
  * The last 15 minutes of an upstream: moments in columns, oldest first. Pure.
  *
  * A moment is {atMs, alert, ids, rows: Map id -> row, weight, share, score, cpu, net, io, mem, completed,
- * latency_ms}: Float32Arrays, and one for each further indicator, `further.<name>`; NaN where nothing is known.
- * The rows are the servers that the table shows; `all` has of all servers together a figure for each column.
+ * latency_ms}: Float32Arrays, and one for each further indicator, `further.<name>`; NaN for unknown values.
+ * The rows are the servers in the table; `all` has each column's figure for all servers together.
  */
 
 import { isOfEveryAgent } from "./words.js";
@@ -24,10 +24,10 @@ export class UpstreamHistory {
     return this.moments.at(-1) ?? null;
   }
 
-  /** Add what is newer than all else. */
+  /** Add a moment newer than all others. */
   add(document) {
     const newest = this.newest;
-    // The controller's clock was set back: what it called later is not comparable any more.
+    // The controller's clock was set back: its later times are not comparable any more.
     while (this.moments.length > 0 && this.newest.atMs > document.at_ms) this.moments.pop();
     if (this.newest?.atMs === document.at_ms) this.moments.pop();
     this.moments.push(moment(document, newest));
@@ -35,11 +35,11 @@ export class UpstreamHistory {
     while (this.moments[0].atMs < oldest) this.moments.shift();
   }
 
-  /** Add moments of a history, oldest first, among those that are here. */
+  /** Add moments of a history, oldest first, among the present ones. */
   merge(documents) {
     const atMs = new Set(this.moments.map((each) => each.atMs));
     let like = this.newest;
-    // Of thousands of servers the controller keeps fewer moments: the time between two of them is no gap.
+    // With thousands of servers the controller keeps fewer moments: the time between two of them is no gap.
     const stepMs = documents.length > 1 ? (documents.at(-1).at_ms - documents[0].at_ms) / (documents.length - 1) : 0;
     for (const document of documents) {
       if (!atMs.has(document.at_ms)) this.moments.push((like = { ...moment(document, like), stepMs }));
@@ -50,7 +50,7 @@ export class UpstreamHistory {
   }
 }
 
-/** Return the moment that an overview is, as the history would have it. */
+/** Return an overview as a moment of the history. */
 export function momentOf(overview) {
   const column = (name) => overview.peers.map((peer) => peer[name]);
   const used = (name) => overview.peers.map((peer) => peer.utilization?.[name] ?? null);
@@ -74,7 +74,7 @@ export function momentOf(overview) {
   };
 }
 
-/** Return the indicators of an overview beside the four that every agent measures. */
+/** Return the indicators of an overview beside the four of every agent. */
 export function further(overview) {
   return Object.keys(overview.indicators).filter((name) => !isOfEveryAgent(name));
 }

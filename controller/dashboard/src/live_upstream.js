@@ -1,11 +1,11 @@
-/** One upstream as it is watched: its newest overview, its history, and the stream that brings both. */
+/** One watched upstream: its newest overview, its history, and the stream of both. */
 
 import { pathOf, request } from "./api.js";
 import { drawnServers } from "./chart_servers.js";
 import { SECONDS, UpstreamHistory, momentOf, query } from "./history.js";
 import { Stream } from "./stream.js";
 
-// A gap of less is none; and a history that could not be had is asked for again after so long.
+// A shorter gap is none; and a failed history request is repeated after this time.
 const ENOUGH_S = 1.5;
 const AGAIN_MS = 5000;
 
@@ -18,20 +18,20 @@ export class LiveUpstream {
   drawn = [];
   #shown = null;
   #stream = null;
-  #told;
+  #notify;
   #past = new Set();
   #filled = false;
   #askedMs = 0;
   #owedS = 0;
   #ended = false;
 
-  /** `told(what, data)` is called with "tick", "connection", "change" (its document), "role" and "gap". */
-  constructor(name, told) {
+  /** `notify(kind, data)` is called with "tick", "connection", "change" (its document), "role" and "gap". */
+  constructor(name, notify) {
     this.name = name;
-    this.#told = told;
+    this.#notify = notify;
   }
 
-  /** Have the servers that a query of the API shows; what is there stays until they come. */
+  /** Request the servers of an API query; the present ones stay until the answer. */
   look(shown) {
     if (shown === this.#shown) return;
     this.#shown = shown;
@@ -59,13 +59,13 @@ export class LiveUpstream {
       this.overview = document;
       this.heardMs = Date.now();
       this.drawn = drawnServers(document.peers, this.drawn);
-      // What came while nobody listened is fetched before the new is added, or the gap would stay.
+      // Fetch the missed moments before new ones are added, or the gap would stay.
       const lacks = this.drawn.some((id) => !this.#past.has(id)) && Date.now() - this.#askedMs > AGAIN_MS;
       if ((!this.#filled || lacks) && this.drawn.length > 0) this.#fill();
       this.history.add(momentOf(this.overview));
     }
     if (kind === "change") this.deleted = document.revision === null;
-    this.#told(kind, document);
+    this.#notify(kind, document);
   }
 
   #state(state) {
@@ -73,7 +73,7 @@ export class LiveUpstream {
     if (state.kind === "connecting" && state.attempt === 0 && this.connection.kind === "live") return;
     this.connection = state;
     if (state.kind !== "live") this.#filled = false;
-    this.#told("connection", state);
+    this.#notify("connection", state);
   }
 
   async #fill() {
@@ -93,9 +93,9 @@ export class LiveUpstream {
       if (another) this.history = new UpstreamHistory();
       this.history.merge(moments);
       this.history.add(momentOf(this.overview));
-      this.#told("tick", this.overview);
+      this.#notify("tick", this.overview);
     } catch {
-      // The store is away, or slow: the charts begin now, and what was before is asked for again.
+      // The store is unreachable or slow: the charts begin now, and the earlier part is requested again.
       setTimeout(() => (this.#filled = false), AGAIN_MS);
     }
   }

@@ -1,4 +1,4 @@
-/** The page: what the address names is watched, and painted at most once a frame. */
+/** The page: it watches the upstream in the address, and paints at most once a frame. */
 
 import { Problem, request, token } from "./api.js";
 import { Actions, authorized } from "./actions.js";
@@ -17,7 +17,7 @@ import { ROWS, Table } from "./table.js";
 import * as theme from "./theme.js";
 import * as upstreams from "./upstreams.js";
 
-// The list of upstreams and the controller's role are asked for; all else comes by itself.
+// The list of upstreams and the controller's role are polled; all else arrives in the stream.
 const ASK_MS = 5000;
 
 let service = null;
@@ -86,7 +86,7 @@ function notices(overview) {
 
 let lostBefore = "The controller does not answer.";
 
-function told(what, data) {
+function onEvent(what, data) {
   if (what === "change") {
     if (!actions.made(data)) toast(`${data.upstream}: ${data.what}`);
     audit.changed();
@@ -106,12 +106,12 @@ function takeToken() {
   tokenGiven();
 }
 
-/** Return the address with another part of the same shown: another page, or another order from its first page on. */
+/** Return the address with another part of the same view: another page, or another order from its first page on. */
 function to(change) {
   return link(watched?.name ?? null, null, { ...route, page: 1, ...change });
 }
 
-/** Show another part of the same. All keys of a search are one step back. */
+/** Show another part of the same view. All keys of a search are one step back. */
 function wanted(change) {
   if (!("search" in change) || route.search === "") {
     location.hash = to(change);
@@ -126,13 +126,13 @@ function wanted(change) {
 function go() {
   takeToken();
   route = parse(location.hash);
-  // With one upstream the list of them tells nothing.
+  // With one upstream the list shows nothing new.
   const name = route.upstream ?? (list?.total === 1 && list.upstreams.length === 1 ? list.upstreams[0].name : null);
   if (name !== (watched?.name ?? null)) {
     watched?.end();
     charts.reset();
     table.reset();
-    watched = name === null ? null : new LiveUpstream(name, told);
+    watched = name === null ? null : new LiveUpstream(name, onEvent);
   }
   watched?.look(query(route, ROWS));
   panel.show(name, route.peer);

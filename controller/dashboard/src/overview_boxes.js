@@ -1,10 +1,10 @@
-/** The parts of an upstream's page that are words: tiles, load balancers, refused values, the law. */
+/** The textual parts of an upstream's page: tiles, load balancers, refused values, the law. */
 
 import { $, badge, fill, h } from "./dom.js";
 import { against, count, duration, many, milliseconds, percent } from "./format.js";
 import { headroomOf, indicatorOf, modeOf, rungOf } from "./words.js";
 
-/** Show all of it; `described` is the law's description, undefined while there is none. */
+/** Show all of it; `described` is the law's description, undefined without one. */
 export function draw(overview, tickS, described) {
   tiles(overview, tickS);
   balancers(overview);
@@ -26,7 +26,7 @@ function tiles(overview, tickS) {
     tile("Latency", milliseconds(sum.latency_ms)),
     tile("In flight", count(sum.in_flight)),
     tile("Mode", mode.label, mode.tone === "warn" ? "warn" : "", mode.text),
-    tile("Largest move", moved ? `${moved.id} ${against(moved.weight, moved.baseline)}` : "none", "", "The server whose weight is furthest from its baseline."),
+    tile("Largest move", moved ? `${moved.id} ${against(moved.weight, moved.baseline)}` : "none", "", "The server with the weight furthest from its baseline."),
   );
 }
 

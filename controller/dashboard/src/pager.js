@@ -1,12 +1,12 @@
-/** The pages of what is too much for one: where one is, and links to the others; what narrows them down. */
+/** The pages of a long list: the present one, links to the others, and search and order. */
 
 import { fill, h, set, text } from "./dom.js";
 import { count } from "./format.js";
 
-// Between two keys of somebody who types.
+// Longer than the time between two keys of a person typing.
 const TYPING_MS = 150;
 
-/** Show which part of a `total` is shown, in the boxes for how much it is `of`, for its order and its pages. */
+/** Show which part of a `total` is visible, in the boxes for the number `of`, for the order and the pages. */
 export function part({ of, order, pages }, { matching, total, limit }, route, to) {
   text(of, `${matching === total ? "" : `${count(matching)} of `}${count(total)}`);
   const worst = route.order === "worst" || (route.order === "" && total > limit);
@@ -26,13 +26,13 @@ function pager(nav, { page, limit, matching }, link) {
   fill(nav, to(1, "First"), to(Math.min(page - 1, last), "Previous"), h("span", {}, `${from}–${Math.min(matching, page * limit)} of ${matching.toLocaleString("en")}`), to(page + 1, "Next"), to(last, "Last"));
 }
 
-/** Show the two orders that most want; `order` is that of the address, `first` tells whether the worst come first now. */
+/** Show the two most common orders; `order` is the address's, `first` is whether the worst come first now. */
 function orders(nav, order, first, link) {
   const offered = [["worst", "Worst first", first], ["name", "By name", order === "name"]];
   fill(nav, ...offered.map(([to, label, now]) => h("a", { class: "button", href: link(to), attr: { "aria-current": now ? "true" : null, "data-key": to } }, label)));
 }
 
-/** Have a search box ask for what is typed into it; return what shows the search of the address in it. */
+/** Have a search box request its text; return a function that shows the address's search in it. */
 export function searchBox(input, asked) {
   let timer = null;
   input.addEventListener("input", () => {

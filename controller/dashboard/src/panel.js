@@ -1,4 +1,4 @@
-/** Why a server has its weight: the steps from what was measured, and what the shadows would say. */
+/** The explanation of a server's weight: the steps from measurements, and the shadow laws' weights. */
 
 import { pathOf, request } from "./api.js";
 import { chain } from "./chain.js";
@@ -56,7 +56,7 @@ export class Panel {
     if (!$("panel").open) $("panel").showModal();
   }
 
-  /** Follow the newest overview; `laws` are the descriptions of all laws by name, null until they are there. */
+  /** Follow the newest overview; `laws` are the descriptions of all laws by name, null until they arrive. */
   async draw(overview, laws) {
     if (this.#open === null) return;
     const { upstream, id } = this.#open;
@@ -135,7 +135,7 @@ function measured(said, peer) {
 }
 
 function score(said, overview) {
-  if (said.score === null) return [h("p", { class: "muted" }, "Not known: there is no sample of it.")];
+  if (said.score === null) return [h("p", { class: "muted" }, "Unknown: the server has no sample.")];
   const marks = Object.entries(overview.thresholds ?? {}).map(([name, value]) => {
     const mark = h("i", { class: "mark", title: `${name} = ${value}` }, name);
     mark.style.left = `${value * 100}%`;
@@ -146,7 +146,7 @@ function score(said, overview) {
   const parts = Object.entries(said.entropy_weights).map(([name, part]) => `${indicatorOf(name)} ${percent(part)}`);
   return [
     h("div", { class: "line score" }, h("span", {}, "free"), h("span", { class: "track" }, level, ...marks), h("b", {}, said.score.toFixed(2))),
-    h("p", { class: "muted" }, `1 is idle. So much does each indicator count now: ${parts.join(", ")}. The more an indicator tells the servers apart, the more it counts.`),
+    h("p", { class: "muted" }, `1 is idle. The indicators count now as follows: ${parts.join(", ")}. An indicator counts more if it differs more between the servers.`),
   ];
 }
 
@@ -154,7 +154,7 @@ function shadows(said) {
   const laws = Object.entries(said.shadows);
   if (laws.length === 0) return [];
   return [
-    h("h3", {}, "What other laws would do"),
+    h("h3", {}, "Weights by other laws"),
     ...laws.map(([law, other]) => h("p", {}, h("b", {}, `${law}: `), other.sentence)),
     h("p", { class: "muted" }, "They run beside the live one, and move nothing."),
   ];

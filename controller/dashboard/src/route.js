@@ -1,9 +1,9 @@
 /**
- * What the address shows: #/ all upstreams, #/web one, #/web/server-1 one of its servers; behind a ? which of
+ * The address: #/ all upstreams, #/web one, #/web/server-1 one of its servers. Behind a ? is the part of
  * them: ?search=10.0.0&order=-latency&troubled&page=2. Pure.
  */
 
-/** Return {upstream, peer, search, order, troubled, page}; upstream and peer are null where the address names none. */
+/** Return {upstream, peer, search, order, troubled, page}; upstream and peer are null if not in the address. */
 export function parse(hash) {
   const [path, query = ""] = hash.replace(/^#?\/?/, "").split("?");
   const [upstream, peer] = path.split("/").map(decoded);
@@ -13,7 +13,7 @@ export function parse(hash) {
   return { upstream: upstream || null, peer: peer || null, ...shown };
 }
 
-/** Return the address of all upstreams, of one, or of one of its servers, with what is shown beside. */
+/** Return the address of all upstreams, of one, or of one of its servers, with the part in view. */
 export function link(upstream, peer = null, { search, order, troubled, page } = {}) {
   const parts = [upstream, peer].filter((part) => part !== null).map(encodeURIComponent);
   const wanted = { search, order, troubled: troubled ? "1" : "", page: page > 1 ? page : "" };
@@ -21,7 +21,7 @@ export function link(upstream, peer = null, { search, order, troubled, page } = 
   return `#/${parts.join("/")}${query && `?${query}`}`;
 }
 
-/** Return the query by which the API shows the same, `limit` a page. */
+/** Return the API query for the same part, `limit` a page. */
 export function query({ search, order, troubled, page }, limit) {
   return String(new URLSearchParams({ search, order: order || "auto", troubled, offset: (page - 1) * limit, limit }));
 }

@@ -1,5 +1,5 @@
 /**
- * Server-sent events out of pieces of text (the WHATWG's "event stream" format). Pure.
+ * Server-sent events from pieces of text (the WHATWG's "event stream" format). Pure.
  *
  * Our own because EventSource sends no Authorization header. A piece is searched once: a tick of
  * 10,000 servers is megabytes, and joining and searching it again for each piece would take seconds.

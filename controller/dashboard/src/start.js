@@ -1,9 +1,9 @@
-/** Loads the page. Where one of its files did not arrive (the network changed meanwhile), all is loaded again. */
+/** Loads the page. If one of its files did not arrive (the network changed meanwhile), it reloads all. */
 
 const AGAIN_MS = 2000;
 
 import("./main.js").catch((error) => {
-  // Browsers have different words for a module that could not be fetched; all of them speak of importing.
+  // Browsers have different words for a module that failed to load; all of them mention importing.
   if (!/import/i.test(error.message)) throw error;
   document.getElementById("connection").textContent = "The page did not arrive whole: it is loaded again…";
   setTimeout(() => location.reload(), AGAIN_MS);

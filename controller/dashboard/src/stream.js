@@ -1,4 +1,4 @@
-/** The controller's events, for as long as the page is open: connects again by itself, and says so. */
+/** The controller's events while the page is open: reconnects, and reports it. */
 
 import { headers, problemOf } from "./api.js";
 import { Parser } from "./sse.js";
@@ -35,7 +35,7 @@ export class Stream {
     this.#run();
   }
 
-  /** Try now instead of later. */
+  /** Try now, not after the pause. */
   retry() {
     this.#wake();
   }

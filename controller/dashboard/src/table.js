@@ -1,4 +1,4 @@
-/** The table of servers: two lines each, of which only what changed is painted. */
+/** The table of servers: two lines each; only changes are painted. */
 
 import { $, h, set, text } from "./dom.js";
 import { against, count, duration, milliseconds, percent } from "./format.js";
@@ -10,13 +10,13 @@ export const ROWS = 50;
 
 const COLUMNS = [
   ["name", "Server", "Name and address"],
-  ["share", "Share", "Part of all requests that it is meant to get"],
-  ["weight", "Weight", "Its weight now, and how far that is from its baseline, the weight at rest (the mark in the bar)"],
-  ["busy", "Busy", "Utilization of CPU, network, disk and memory, and of what its application reports, as its agent measured it"],
+  ["share", "Share", "Intended part of all requests"],
+  ["weight", "Weight", "Present weight, and its distance from the baseline, the weight at rest (the mark in the bar)"],
+  ["busy", "Busy", "Utilization of CPU, network, disk and memory, and of the application's own resources, as its agent measured it"],
   ["requests", "Req/s", "Requests finished per second"],
   ["failed", "Failed/s", "Requests failed per second"],
   ["latency", "Latency", "Time to the response's header, the median of each load balancer's requests"],
-  ["flight", "In flight", "Requests under way at the end of the last interval; how many of them are merely open, while nothing waits"],
+  ["flight", "In flight", "Requests under way at the end of the last interval, and the number of merely open ones, for which nothing waits"],
   ["age", "Sample", "How old its agent's last sample is"],
 ];
 
@@ -28,7 +28,7 @@ export class Table {
   #asked;
   #search;
 
-  /** `actions` returns the buttons of a server; `asked` is told which servers a person wants, as the address has it. */
+  /** `actions` returns the buttons of a server; `asked` is called with the servers in the address. */
   constructor(actions, asked) {
     this.#actions = actions;
     this.#asked = asked;
@@ -63,7 +63,7 @@ export class Table {
     for (const peer of shown) {
       let row = this.#rows.get(peer.id);
       if (row === undefined) this.#rows.set(peer.id, (row = this.#row(overview.upstream, peer.id)));
-      // Moving a row that stands right would take the focus out of it.
+      // Moving a row in its right place would take the focus out of it.
       if (before.nextSibling !== row.body) before.after(row.body);
       before = row.body;
       row.name.setAttribute("href", link(overview.upstream, peer.id, route));
@@ -85,7 +85,7 @@ export class Table {
   }
 
   #sort(by) {
-    // Names begin with a, figures with the largest; the third press is the order that nobody chose again.
+    // Names begin with a, figures with the largest; the third press restores the default order.
     const orders = by === "name" ? [by, `-${by}`, ""] : [`-${by}`, by, ""];
     this.#asked({ order: orders[(orders.indexOf(this.#order) + 1) % 3] });
   }
@@ -144,12 +144,12 @@ function update(row, peer, { tickS, slot, most, indicators }) {
   row.actions.update(peer);
 }
 
-/** Idle connections and streams are no queue: where there are some, they stand apart. */
+/** Idle connections and streams are no queue: they are shown apart, if there are any. */
 function inFlight({ in_flight: flight, open }) {
   return open >= 1 ? `${count(flight)} (${count(open)} open)` : count(flight);
 }
 
-/** The reason begins with the weight, which has a column of its own. */
+/** The reason begins with the weight, which has its own column. */
 function sentence({ why }) {
   const reason = why.replace(/^\d+: /, "");
   return reason.charAt(0).toUpperCase() + reason.slice(1);
@@ -162,7 +162,7 @@ function bar(field) {
   return made;
 }
 
-/** A small meter for each indicator, and the largest in words; returns what updates them. */
+/** A small meter for each indicator, and the largest in words; returns a function that updates them. */
 export function meters(field) {
   const label = h("span", { class: "figure" });
   const boxes = h("span", { class: "meters", attr: { "aria-hidden": "true" } });

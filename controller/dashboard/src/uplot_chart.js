@@ -6,7 +6,7 @@ import { tip } from "./chart_tip.js";
 
 const HEIGHT = 190;
 const NARROW_HEIGHT = 170;
-// From the seventh on colours alone are hard to tell apart.
+// From the seventh on, colours alone are hard to distinguish.
 const DASHES = [[], [], [], [], [], [], [6, 3], [6, 3], [6, 3], [2, 3], [2, 3], [2, 3]];
 
 export class Chart {
@@ -16,7 +16,7 @@ export class Chart {
   #spec = null;
   #data = null;
 
-  /** `sync` names the charts whose pointers move together. */
+  /** `sync` names the charts with a common pointer. */
   constructor(box, sync) {
     this.#box = box;
     this.sync = sync;
@@ -25,7 +25,7 @@ export class Chart {
 
   /**
    * Draw. `spec` is {series: [{id, slot}], stack, format, max, thresholds: [{name, value}], spans}; `data` is
-   * [x, ...columns]; `plain` has the columns as they are where `data` has them stacked.
+   * [x, ...columns]; `plain` has the unstacked columns.
    */
   draw(spec, data, plain) {
     this.#spec = { ...spec, plain };
@@ -35,12 +35,12 @@ export class Chart {
     else this.#plot.setData(data);
   }
 
-  /** Draw anew, in the colours of the theme. */
+  /** Draw again, in the colours of the theme. */
   repaint() {
     if (this.#spec !== null) this.#make(this.#shape);
   }
 
-  /** Bring one server out, or with null none. */
+  /** Emphasize one server, or with null none. */
   bringOut(id) {
     if (this.#plot === null) return;
     const index = this.#spec.series.findIndex((each) => each.id === id);

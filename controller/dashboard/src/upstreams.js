@@ -1,4 +1,4 @@
-/** The upstreams: as tabs on top, and in pages of cards, those that need a look first. */
+/** The upstreams: as tabs on top, and in pages of cards, the most troubled first. */
 
 import { $, badge, fill, h } from "./dom.js";
 import { count, many } from "./format.js";
@@ -9,7 +9,7 @@ import { link } from "./route.js";
 export const MOST_TABS = 6;
 export const CARDS = 24;
 
-/** Show the tabs; `list` is the API's, `name` the upstream that is open. */
+/** Show the tabs; `list` is the API's, `name` the open upstream. */
 export function tabs({ upstreams, total }, name) {
   if (total <= MOST_TABS && upstreams.length < total) return; // a search shows a part of them
   const each = total > MOST_TABS ? [] : upstreams;

@@ -1,8 +1,8 @@
-/** What the page says in words: states, rungs, modes, and what each thing is. Pure. */
+/** The page's words: states, rungs, modes, and glossary. Pure. */
 
 import { count, many, percent, UNKNOWN } from "./format.js";
 
-/** What a load balancer's weights rest on: the rungs of the ladder, from the best to the worst. */
+/** The source of a load balancer's weights: the rungs of the ladder, from the best to the worst. */
 export const RUNGS = {
   fresh: { tone: "good", label: "Fresh", text: "Follows the newest weight table." },
   hold: { tone: "warn", label: "Holding", text: "Hears nothing new: keeps the last weights it got." },
@@ -16,7 +16,7 @@ export const RUNGS = {
 export function rungOf(balancer) {
   if (balancer === null) return { tone: "bad", label: "Silent", text: "Has sent no traffic report." };
   if (balancer.silent) return { tone: "warn", label: "Silent", text: "Has ceased to send traffic reports." };
-  return RUNGS[balancer.rung] ?? { tone: "plain", label: "Reports", text: "Does not say which table it follows." };
+  return RUNGS[balancer.rung] ?? { tone: "plain", label: "Reports", text: "Does not report which table it follows." };
 }
 
 export const STATES = {
@@ -26,27 +26,27 @@ export const STATES = {
   backup: { tone: "plain", label: "backup", text: "Gets requests only while no other server is up." },
 };
 
-/** The states that Kubernetes brings about, by the state and what it says of the pod. */
+/** The states that come from Kubernetes, by the state and its report on the pod. */
 const BY_POD = {
   "down unready": { tone: "bad", label: "not ready", text: "Its pod is not ready." },
   "drain terminating": { tone: "warn", label: "terminating", text: "Its pod is terminating: no new requests; those in flight finish." },
 };
 
-/** Tell whether a server is out of service because of its pod, and not because a person said so. */
+/** Return whether a server is out of service because of its pod, and not because of a person. */
 export function isByPod(peer) {
   return Object.hasOwn(BY_POD, `${peer.state} ${peer.pod}`);
 }
 
-/** Return the words for a server's state; for one that is not known the state itself. */
+/** Return the words for a server's state; for an unknown one the state itself. */
 export function stateOf(peer) {
   if (isByPod(peer)) return BY_POD[`${peer.state} ${peer.pod}`];
   return STATES[peer.state] ?? { tone: "plain", label: peer.state, text: "" };
 }
 
-/** The indicators that every agent measures; what else a server reports has a name of its own. */
+/** The indicators of every agent; a server's further ones have their own names. */
 export const INDICATORS = { cpu: "CPU", net: "network", io: "disk", mem: "memory" };
 
-/** Tell whether an indicator is one of those; not `in`, which finds `constructor` too. */
+/** Return whether an indicator is one of those; not `in`, which finds `constructor` too. */
 export function isOfEveryAgent(name) {
   return Object.hasOwn(INDICATORS, name);
 }
@@ -56,20 +56,20 @@ export function indicatorOf(name) {
   return isOfEveryAgent(name) ? INDICATORS[name] : name.replaceAll("_", " ");
 }
 
-/** Return the largest utilization of a server among the indicators that count, null where there is none. */
+/** Return the largest utilization of a server among the counting indicators, null if there is none. */
 export function busiest(peer, indicators = {}) {
   const counting = Object.entries(peer.utilization ?? {}).filter(([name, value]) => value !== null && (indicators[name]?.used ?? true));
   return counting.length > 0 ? Math.max(...counting.map(([, value]) => value)) : null;
 }
 
-/** Say what is worth knowing of an indicator beside its figure; empty where there is nothing. */
+/** Return a remark on an indicator beside its figure; empty if there is none. */
 export function remarkOf({ used, knee, reporting }) {
   if (!used) return "not declared: moves nothing";
   if (reporting === 0) return "no server reports it: moves nothing";
   return knee > 0 ? `counts as load above ${Math.round(knee * 100)} %` : "";
 }
 
-/** Say in a sentence what the law is doing, from alert and thresholds. */
+/** Return a sentence on the law's mode, from alert and thresholds. */
 export function modeOf(overview) {
   if (overview.thresholds === null) return { tone: "plain", label: "No thresholds", text: "This law has no high-load mode." };
   const { H } = overview.thresholds;
@@ -78,10 +78,10 @@ export function modeOf(overview) {
     : { tone: "good", label: "Calm", text: `Every score is above H = ${H}.` };
 }
 
-/** The last tenth: what the alert goes by. */
+/** The last tenth, as for the alert. */
 const LITTLE = 0.1;
 
-/** Say what an upstream has left of what it could carry. */
+/** Return the words for an upstream's headroom. */
 export function headroomOf({ headroom }) {
   if (headroom.left_per_s === null) return { tone: "", label: UNKNOWN, text: `Not known: ${headroom.unknown}.` };
   const { ratio, left_per_s: left, carries_per_s: carries, could_carry_per_s: could, servers } = headroom;
@@ -92,7 +92,7 @@ export function headroomOf({ headroom }) {
   };
 }
 
-/** Say what this controller is: leader, standby or waiting. */
+/** Return the words for this controller's role: leader, standby or waiting. */
 export function roleOf(service) {
   if (service === null) return { tone: "plain", label: "…", text: "" };
   const leader = service.leader?.id ?? "another controller";

@@ -1,1 +1,1 @@
-"""The REST API: `app` puts middleware and routes together; they read outcomes of ticks, never Memcached."""
+"""The REST API: `app` joins middleware and routes; they read outcomes of ticks, never Memcached."""

@@ -36,7 +36,7 @@ Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
 MAX_BODY_BYTES = 2**20
 
-# Machines ask every few seconds, and nobody looks for it; a stream of events ends when its reader goes.
+# Machines ask every few seconds, and no person looks for these; a stream of events ends with its reader.
 WITHOUT_SPANS = frozenset({"/healthz", "/readyz", "/metrics", "/v1/events"})
 
 
@@ -53,9 +53,9 @@ def create(
 ) -> FastAPI:
     """Return the application over a service.
 
-    `lifespan` runs the service, `keys` sign the weight tables, `access` has the tokens (default: none), and
-    `token_file` those that hold now, where there is such a file. Above `metrics_servers` no single server
-    has series in `/metrics`; `tracer_provider` takes a span of each request (default: none). Call
+    `lifespan` runs the service, `keys` sign the weight tables, and `access` has the tokens (default: none).
+    `token_file` has the present tokens, if there is such a file. Above `metrics_servers` servers, `/metrics`
+    has no per-server series. `tracer_provider` gets a span of each request (default: none). Call
     `app.state.streams.end()` before the server is stopped: it waits for streams.
     """
     streams, connections = Streams(), LeaderConnections()
@@ -77,7 +77,7 @@ def create(
         redoc_url=None,
         redirect_slashes=False,
         separate_input_output_schemas=False,
-        # `list_peers` is listPeers in a client that is generated.
+        # `list_peers` is listPeers in a generated client.
         generate_unique_id_function=lambda route: to_camel(route.name),
         lifespan=living,
         telemetry={
@@ -124,7 +124,7 @@ def _install_problems(app: FastAPI) -> None:
             return problems.answer(ProblemError(405, message, headers={"Allow": allow}))
         if error.status_code == 404:
             return problems.answer(
-                ProblemError(404, f"there is nothing at {path[:200]}; /docs lists what there is")
+                ProblemError(404, f"there is nothing at {path[:200]}; /docs lists the paths")
             )
         return problems.answer(error)
 

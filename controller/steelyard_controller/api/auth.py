@@ -1,14 +1,14 @@
-"""Authorization: what a request needs, and whose it is who may do that.
+"""Authorization: the scope that a request needs, and the grant of its sender.
 
-Pure: a decision on the parts of a request. A change always needs a token; where
-no admin token is configured, the controller makes one (`generated_token.py`).
-Where a request comes from proves nothing: a reverse proxy on this machine
+Pure: a decision on the parts of a request. A change always needs a token; without a
+configured admin token, the controller makes one (`generated_token.py`).
+A request's origin proves nothing: a reverse proxy on this machine
 makes everybody's requests its own, and a browser here may show any site's page
 (cross-site request forgery, DNS rebinding). Neither knows the token.
 
-A login proxy (oauth2-proxy) says who a person is in the header that carries its
-own token, `Authorization: Basic` of name and token: so no header is believed
-that whoever reaches this port could write, and a standby passes it on as it is.
+A login proxy (oauth2-proxy) names a person in the header with its
+own token, `Authorization: Basic` of name and token. So no header counts
+that any client of this port could write, and a standby passes it on as it is.
 """
 
 import base64
@@ -22,15 +22,15 @@ from steelyard_controller.api.problems import ProblemError
 from steelyard_controller.api.tokens import ALLOWS, ANYBODY, Access, Grant, Scope
 
 OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/docs", "/openapi.json"})
-"""Read by everybody: the page and its files know no secrets, and a probe has no token."""
+"""Readable without a token: the page and its files hold no secrets, and a probe has no token."""
 
 OPEN_PREFIX = "/page/"
 
 AUDIT = "/v1/audit"
-"""Read with a token alone: it has the names of people."""
+"""Readable with a token alone: it has the names of people."""
 
 ROLE_HEADER = "steelyard-role"
-"""Set by a standby that forwards: the request may do no more than this. It never adds a right."""
+"""Set by a forwarding standby: the request may do no more than this. It never adds a right."""
 
 _READS = ("GET", "HEAD")
 _NAME = wire.NAME.pattern
@@ -42,7 +42,7 @@ _ADVICE = "send one as `Authorization: Bearer TOKEN`"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestParts:
-    """The parts of a request that authorization looks at; header names are in small letters."""
+    """The parts of a request for authorization; header names are in lower case."""
 
     method: str
     path: str
@@ -50,12 +50,12 @@ class RequestParts:
 
 
 def is_open(asked: RequestParts) -> bool:
-    """Tell whether a request needs no token whatever is configured."""
+    """Return whether a request needs no token in any configuration."""
     return asked.method in _READS and (asked.path in OPEN_PATHS or asked.path.startswith(OPEN_PREFIX))
 
 
 def grant_for(access: Access, asked: RequestParts) -> Grant:
-    """Return the grant of a request; raise a 401 or 403 problem where it does not allow that."""
+    """Return the grant of a request; raise a 401 or 403 problem if the grant does not allow it."""
     if is_open(asked):
         return ANYBODY
     needed = _needed(asked)
@@ -71,7 +71,7 @@ def grant_for(access: Access, asked: RequestParts) -> Grant:
 
 
 def header_of(grant: Grant) -> str:
-    """Return the `ROLE_HEADER` with which a request of this grant is forwarded."""
+    """Return the `ROLE_HEADER` of a forwarded request with this grant."""
     return ",".join(sorted(grant.scopes)) or "read"
 
 
@@ -97,9 +97,9 @@ def _grant(access: Access, asked: RequestParts, needed: Scope) -> Grant:
         grant = _of_header(access, given)
         if grant is not None:
             return grant
-        # Where no token is configured, who sends one may read as those do who send none.
+        # Without configured tokens, a sender with a token may read as others do.
         if access.configured or not anybody:
-            raise _unauthorized(f"the token is none of this controller's: {_advice(access)}", wrong=True)
+            raise _unauthorized(f"this controller does not know the token: {_advice(access)}", wrong=True)
     if anybody:
         return ANYBODY
     if needed == "read":
@@ -107,8 +107,8 @@ def _grant(access: Access, asked: RequestParts, needed: Scope) -> Grant:
     if access.generated is None and not any(each.grant.scopes - {"read"} for each in access.configured):
         raise ProblemError(
             403,
-            "this controller has no admin token and could not make one (its log says why), so nobody may "
-            "change anything: start it with --admin-token-file (or STEELYARD_ADMIN_TOKEN)",
+            "changes are disabled: this controller has no admin token and could not make one (see its log): "
+            "start it with --admin-token-file (or STEELYARD_ADMIN_TOKEN)",
         )
     raise _unauthorized(f"a change needs a token: {_advice(access)}")
 
@@ -140,9 +140,9 @@ def _refuse_others(grant: Grant, asked: RequestParts, needed: Scope) -> None:
             f"{asked.method} {asked.path[:200]} needs a token of the scope {needed} for {upstream[1]}; "
             f"{grant.name}'s has it for {', '.join(grant.upstreams)} alone",
         )
-    # The proxy goes by a cookie, which a browser sends whichever site's page asks.
+    # A browser sends the proxy's cookie with every site's requests.
     if grant.proxy is not None and asked.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
-        raise ProblemError(403, f"a page of another site asks for this, not {grant.name}: use this page")
+        raise ProblemError(403, f"a page of another site sent this request, not {grant.name}: use this page")
 
 
 def _advice(access: Access) -> str:

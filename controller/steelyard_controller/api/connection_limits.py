@@ -1,9 +1,9 @@
-"""Limits of the API's connections: how many there are, and how long one may keep the controller waiting.
+"""Limits of the API's connections: their number, and their time to keep the controller waiting.
 
 I/O around uvicorn's HTTP/1.1 protocol, which waits for ever: for the first byte
 of a connection, for the rest of a request's head, and for a client that does
-not read its answer. Bodies are limited by `middleware.BodyLimit`, idle
-connections by uvicorn's own timeout, event streams by `streams.Streams`.
+not read its answer. `middleware.BodyLimit` limits bodies, uvicorn's own timeout idle
+connections, `streams.Streams` event streams.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class ConnectionLimiter:
         of_one_client: int = 250,
         # A head is one packet; the slowest line needs a second.
         head_s: float = 10.0,
-        # Longer than any stall of a line that still lives.
+        # Longer than any stall of a live line.
         unread_s: float = 30.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -57,7 +57,7 @@ class ConnectionLimiter:
         return self._inside.total()
 
     def admit(self, client: str) -> bool:
-        """Tell whether one more connection of a client is allowed; it then counts until it is released."""
+        """Return whether one more connection of a client is allowed; it then counts until its release."""
         if self.count >= self._connections:
             return self._refuse(f"{self.count} connections to the API are open, the most there may be")
         if self._inside[client] >= self._of_one_client:
@@ -82,12 +82,12 @@ class ConnectionLimiter:
 
 
 def protocol_limited_by(limiter: ConnectionLimiter) -> type[H11Protocol]:
-    """Return the protocol class for `uvicorn.Config(http=...)` whose connections `limiter` counts."""
+    """Return the protocol class for `uvicorn.Config(http=...)` with `limiter`'s limits."""
     return type("Limited", (LimitedConnection,), {"_limiter": limiter})
 
 
 class LimitedConnection(H11Protocol):
-    """A connection that is closed when it keeps the controller waiting; made by `protocol_limited_by`."""
+    """A connection that is closed if it keeps the controller waiting; made by `protocol_limited_by`."""
 
     _limiter: ConnectionLimiter
 
@@ -98,7 +98,7 @@ class LimitedConnection(H11Protocol):
         self._unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Accept the connection, or close it at once where there are too many."""
+        """Accept the connection, or close it at once if there are too many."""
         super().connection_made(transport)
         client = self.client[0] if self.client else "a socket"
         if not self._limiter.admit(client):
@@ -130,10 +130,10 @@ class LimitedConnection(H11Protocol):
             self._head = None
 
     def send_400_response(self, msg: str) -> None:
-        """Answer 400 to a malformed request; close the connection where an answer has already begun."""
+        """Answer 400 to a malformed request; close the connection if an answer has already begun."""
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
-            # Else what the application answers fails, with a traceback for each such request.
+            # Otherwise the application's answer fails, with a traceback for each such request.
             cycle.disconnected = True
             cycle.message_event.set()
             if cycle.response_started:
@@ -154,7 +154,7 @@ class LimitedConnection(H11Protocol):
         super().resume_writing()
 
     def _expect_a_head(self) -> None:
-        # Not restarted by each byte: a client that sends one now and then would keep a connection for ever.
+        # Not restarted by each byte: a client with a byte now and then would keep a connection for ever.
         if self._head is None:
             self._head = self.loop.call_later(self._limiter.head_s, self.transport.abort)
 

@@ -24,7 +24,7 @@ async def change(
     if_none_match: str | None = None,
     dry_run: bool = False,
 ) -> Declaration:
-    """Change an upstream and return its new declaration; raise the problem that says why it cannot."""
+    """Change an upstream and return its new declaration; raise the problem with the reason if it fails."""
     declared = await _asked(service, request, upstream, edit, if_match, if_none_match, dry_run)
     if declared is None:
         raise RuntimeError("an edit that returns an upstream does not delete it")
@@ -32,11 +32,11 @@ async def change(
 
 
 async def remove(service: Service, request: Request, upstream: str, *, if_match: str | None) -> None:
-    """Delete an upstream; raise the problem that says why it is still there."""
+    """Delete an upstream; raise the problem with the reason if it still exists."""
     try:
         await _asked(service, request, upstream, lambda _: None, if_match, None)
     except ProblemError as error:
-        # A DELETE has no body that could be wrong: it conflicts with the state of the upstream.
+        # A DELETE has no body to blame: it conflicts with the state of the upstream.
         raise ProblemError(409, error.errors[0].message) if error.status_code == 422 else error from None
 
 

@@ -10,7 +10,7 @@ def tag(*parts: int) -> str:
 
 
 def matches(header: str | None, wanted: str, *, weak: bool) -> bool:
-    """Tell whether a header's list of tags has the wanted one, or `*`; with `weak`, W/ is ignored."""
+    """Return whether a header's list of tags has the wanted one, or `*`; with `weak`, W/ is ignored."""
     offered = [part.strip() for part in (header or "").split(",")]
     if weak:
         offered = [each.removeprefix("W/") for each in offered]

@@ -1,11 +1,11 @@
-"""A standby forwards to the leader what only the leader can answer.
+"""A standby forwards requests to the leader if only the leader can answer them.
 
 The target comes from the lease alone, never from the request, so this is no
-open proxy. The sender's scopes are decided here and sent along, so that where the
-leader has other tokens a request gets no more rights than its sender has here.
-Under which name it acts the leader decides itself, by the token that it carries.
-The leader's span is the child of this controller's span of the request, where
-it has one, else of the client's (`traceparent`).
+open proxy. The sender's scopes are decided here and sent along: if the
+leader has other tokens, a request gets no more rights than its sender has here.
+The leader itself decides the name for the audit log, by the request's token.
+The leader's span is the child of this controller's span of the request,
+or else of the client's (`traceparent`).
 A request is forwarded once: a controller that gets a forwarded request and does
 not lead answers 503.
 """
@@ -31,16 +31,16 @@ log = logging.getLogger("steelyard.controller")
 
 HEADER = middleware.FORWARDED
 
-# What each controller answers itself.
+# Paths that each controller answers itself.
 OWN_PATHS = auth.OPEN_PATHS | {"/metrics", "/v1/service", "/v1/laws"}
 
 # A leader accepts a connection in milliseconds; a request may wait three seconds for its first tick.
 TIMEOUTS = httpx.Timeout(10.0, connect=2.0)
 
-# Three of the pings that a stream of events has at least.
+# At least three of the pings of a stream of events.
 SILENCE_S = 30.0
 
-# RFC 9110, 7.6.1; and what httpx writes itself.
+# RFC 9110, 7.6.1; and the headers that httpx writes itself.
 _HOP_BY_HOP = frozenset(
     {
         "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te",
@@ -48,7 +48,7 @@ _HOP_BY_HOP = frozenset(
     }
 )  # fmt: skip
 
-# A browser's headers about where its request came from: they were checked here, against this host name.
+# A browser's headers about the origin of its request: they were checked here, against this host name.
 _JUDGED = frozenset({"origin", "referer", "cookie", "sec-fetch-site", auth.ROLE_HEADER, HEADER.lower()})
 
 

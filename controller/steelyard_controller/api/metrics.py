@@ -1,4 +1,4 @@
-"""The controller's Prometheus metrics, made anew from the last outcomes at each scrape."""
+"""The controller's Prometheus metrics, made from the last outcomes at each scrape."""
 
 import asyncio
 import time
@@ -29,41 +29,50 @@ MEDIA_TYPE = CONTENT_TYPE_LATEST
 
 ROLES = ("leader", "standby", "waiting")
 
-# 14 lines each: of so many a scrape takes 0.2 to 0.4 s of a thread and 2 MB, to 8 % of a core at one in 5 s.
+# 14 lines each: at this number a scrape takes 0.2 to 0.4 s of a thread and 2 MB, up to 8 % of a core every 5
+# s.
 MOST_SERVERS = 2000
 
-# What an upstream's headroom says, where it is known.
+# The figures of an upstream's headroom, if it is known.
 HEADROOM = (
     (
         "could_carry_per_s",
         "steelyard_could_carry_requests_per_second",
-        "That it could carry at a load of 1 - H.",
+        "Requests it could carry at a load of 1 - H.",
     ),
-    ("carries_per_s", "steelyard_carries_requests_per_second", "That it carries, over some 10 s."),
-    ("left_per_s", "steelyard_headroom_requests_per_second", "That are left; below 0: that it lacks."),
-    ("ratio", "steelyard_headroom_ratio", "Left as a part of what it could carry, 0 to 1."),
-    ("learnt", "steelyard_headroom_learnt_ratio", "How much of what it could carry was seen, not assumed."),
+    ("carries_per_s", "steelyard_carries_requests_per_second", "Requests it carries, over some 10 s."),
+    ("left_per_s", "steelyard_headroom_requests_per_second", "Requests it has left; below 0: it lacks."),
+    ("ratio", "steelyard_headroom_ratio", "Share of its possible requests that is left, 0 to 1."),
+    (
+        "learnt",
+        "steelyard_headroom_learnt_ratio",
+        "Share of its possible requests that was seen, not assumed.",
+    ),
 )
 
 ZONES = (
-    ("brings_per_s", "steelyard_zone_requests_per_second", "That load balancers of a zone bring."),
-    ("crosses_per_s", "steelyard_zone_crossing_requests_per_second", "Of those, that leave the zone."),
+    ("brings_per_s", "steelyard_zone_requests_per_second", "Requests from load balancers of a zone."),
+    ("crosses_per_s", "steelyard_zone_crossing_requests_per_second", "Requests that leave the zone."),
 )
 
-# What a law says of a server in a decision's columns, where it has these.
+# A law's figures for a server, if its decision's columns have these.
 LEARNT = (
-    ("not_ours", "steelyard_peer_others_load", "Load that is not ours, 0 to 1."),
-    ("prior_share", "steelyard_peer_prior_share", "How much of its capacity is assumed, not learnt: 0 to 1."),
-    ("restarts", "steelyard_peer_relearnt", "How often its capacity was learnt anew, as it had changed."),
-    ("waiting", "steelyard_peer_waiting", "Requests in flight at it that wait."),
-    ("open", "steelyard_peer_open", "Requests and connections in flight at it that are merely open."),
-    ("backlog", "steelyard_peer_backlog_factor", "The factor for what waits at it; 1: none."),
+    ("not_ours", "steelyard_peer_others_load", "Load from other sources, 0 to 1."),
+    (
+        "prior_share",
+        "steelyard_peer_prior_share",
+        "Share of its capacity that is assumed, not learnt, 0 to 1.",
+    ),
+    ("restarts", "steelyard_peer_relearnt", "Number of changes after which its capacity was learnt again."),
+    ("waiting", "steelyard_peer_waiting", "Requests in flight that wait at it."),
+    ("open", "steelyard_peer_open", "Requests and connections in flight that are merely open at it."),
+    ("backlog", "steelyard_peer_backlog_factor", "Weight factor for its waiting requests; 1: none wait."),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A service as it was at a moment: what its dict of upstreams holds may change while a thread reads."""
+    """A service at one moment: its dict of upstreams may change while a thread reads."""
 
     views: Mapping[str, Cycle]
     role: str = "leader"
@@ -79,10 +88,10 @@ def render(
     most_servers: int = MOST_SERVERS,
     instruments: Instruments | None = None,
 ) -> bytes:
-    """Return the exposition text; ages are up to `now_s`, of the clock that the ticks go by.
+    """Return the exposition text; ages are up to `now_s`, on the clock of the ticks.
 
-    `instruments` are the controller's own figures. With more than `most_servers` in all no server has series
-    of its own.
+    `instruments` are the controller's own figures. With more than `most_servers` servers in all, there are no
+    per-server series.
     """
     is_few = sum(cycle.size for cycle in source.views.values()) <= most_servers
     parts = [
@@ -97,7 +106,7 @@ def render(
 
 
 class MetricsPage:
-    """What `/metrics` answers, and when it was made: in a thread, at most once a tick, however many ask.
+    """The page `/metrics` and its time: made in a thread, at most once a tick, however many clients ask.
 
     A line takes 19 us: those of 10,000 servers would keep the ticks, the lease and the API waiting for 1.7 s.
     """
@@ -118,7 +127,7 @@ class MetricsPage:
         self._made: tuple[float, bytes] | None = None
 
     async def text(self) -> bytes:
-        """Return the metrics, of this tick or the one before."""
+        """Return the metrics of this tick or the previous one."""
         async with self._making:
             now_s, service = self._clock(), self._service
             if self._made is None or now_s - self._made[0] >= service.tick_s:
@@ -149,25 +158,25 @@ class _Metrics(Collector):
 
 
 def _service(source: Source, has_servers: bool) -> Iterator[Metric]:
-    role = GaugeMetricFamily("steelyard_role", "1 for what this controller is now.", labels=["role"])
+    role = GaugeMetricFamily("steelyard_role", "1 for this controller's present role.", labels=["role"])
     for name in ROLES:
         role.add_metric([name], source.role == name)
     yield role
     yield GaugeMetricFamily("steelyard_leader", "Whether it leads.", source.role == "leader")
     yield GaugeMetricFamily("steelyard_term", "Its term; 0: it does not lead.", source.term or 0)
-    yield GaugeMetricFamily("steelyard_controller_degraded", "Parts that do not work.", len(source.degraded))
+    yield GaugeMetricFamily("steelyard_controller_degraded", "Number of its faults.", len(source.degraded))
     yield GaugeMetricFamily(
         "steelyard_server_series",
-        "Whether single servers have series: --metrics-servers.",
+        "Whether there are per-server series (--metrics-servers).",
         has_servers,
     )
 
 
 def _kubernetes(discovery: Discovery, now_s: float) -> Iterator[Metric]:
     by = ["resource", "namespace"]
-    age = _gauge("steelyard_kubernetes_word_age_seconds", "Since the API server last said anything.", by)
+    age = _gauge("steelyard_kubernetes_word_age_seconds", "Time since the API server's last message.", by)
     known = _gauge("steelyard_kubernetes_objects", "Services and EndpointSlices that count.", by)
-    faults = _gauge("steelyard_kubernetes_fault", "Whether what it is asked for fails.", by)
+    faults = _gauge("steelyard_kubernetes_fault", "Whether requests to the API server fail.", by)
     lists = CounterMetricFamily("steelyard_kubernetes_lists", "Whole lists taken.", labels=by)
     for watch in discovery.watches:
         labels = [watch.kind.plural, watch.namespace or ""]
@@ -193,11 +202,11 @@ def _upstreams(source: Source, now_s: float) -> Iterator[Metric]:
     revision = gauge("steelyard_revision", "Of what is declared.")
     peers = gauge("steelyard_peers", "Servers by declared state.", "state")
     alert = gauge("steelyard_alert", "Whether the law is in its high-load mode.")
-    entropy = gauge("steelyard_entropy_weight", "Of an indicator; they sum to 1.", "indicator")
-    degraded = gauge("steelyard_degraded", "Parts of it alone that do not work.")
+    entropy = gauge("steelyard_entropy_weight", "Entropy weight of an indicator; they sum to 1.", "indicator")
+    degraded = gauge("steelyard_degraded", "Number of the upstream's own faults.")
     lb_age = gauge("steelyard_report_age_seconds", "Since the last traffic report.", "lb")
-    rung = gauge("steelyard_rung", "1 for the rung a load balancer stands on.", "lb", "rung")
-    clamped = gauge("steelyard_clamped_peers", "Servers at a bound of the law's.", "bound")
+    rung = gauge("steelyard_rung", "1 for a load balancer's present rung.", "lb", "rung")
+    clamped = gauge("steelyard_clamped_peers", "Servers at a bound of the law.", "bound")
     room = [(field, gauge(metric, text)) for field, metric, text in HEADROOM]
     zones = [(field, gauge(metric, text, "zone")) for field, metric, text in ZONES]
     overruns = CounterMetricFamily("steelyard_tick_overruns", "Ticks skipped.", labels=by)
@@ -211,7 +220,7 @@ def _upstreams(source: Source, now_s: float) -> Iterator[Metric]:
         cpu.add_metric([name], cycle.cpu_time.buckets(), cycle.cpu_time.sum_s)
         outcome = cycle.outcome
         if outcome is None:
-            # An upstream that never has a tick is told by an alert, too.
+            # An alert fires for an upstream without a tick, too.
             tick_age.add_metric([name], now_s - cycle.added_s)
             continue
         tick_age.add_metric([name], now_s - outcome.now_s)
@@ -245,12 +254,12 @@ def _upstreams(source: Source, now_s: float) -> Iterator[Metric]:
 
 
 def _heard(source: Source, has_servers: bool) -> Iterator[Metric]:
-    """Whether the leader hears whom it is to hear: also of who was never heard, so that an alert has a 0."""
+    """Yield whether each expected sender is heard, also a sender never heard, so that an alert has a 0."""
     by = ["upstream", "lb"]
-    lbs = _gauge("steelyard_lb_reporting", "Whether its traffic reports come in.", by)
-    higher = _gauge("steelyard_lb_higher_term", "Whether it refuses tables: it has a higher term.", by)
-    peers = _gauge("steelyard_peer_measured", "Whether its utilization comes in.", ["upstream", "peer"])
-    missing = _gauge("steelyard_peers_unmeasured", "Servers whose utilization does not.", ["upstream"])
+    lbs = _gauge("steelyard_lb_reporting", "Whether its traffic reports arrive.", by)
+    higher = _gauge("steelyard_lb_higher_term", "Whether it refuses tables because it has a higher term.", by)
+    peers = _gauge("steelyard_peer_measured", "Whether its utilization arrives.", ["upstream", "peer"])
+    missing = _gauge("steelyard_peers_unmeasured", "Servers without a utilization.", ["upstream"])
     for name, cycle in source.views.items() if source.role == "leader" else ():
         outcome = cycle.outcome
         report, come = (set(), set()) if outcome is None else (reporting(outcome), measured(outcome))
@@ -270,9 +279,9 @@ def _peers(source: Source, now_s: float) -> Iterator[Metric]:
     by = ["upstream", "peer"]
     weight = _gauge("steelyard_peer_weight", "Effective weight.", by)
     baseline = _gauge("steelyard_peer_baseline_weight", "Weight at rest.", by)
-    share = _gauge("steelyard_peer_share", "Share of the requests that the weight is to bring.", by)
+    share = _gauge("steelyard_peer_share", "Share of the requests by weight, 0 to 1.", by)
     score = _gauge("steelyard_peer_score", "Weighted residual, U: 1 is idle.", by)
-    used = _gauge("steelyard_peer_utilization", "Of an indicator, in its last sample.", [*by, "indicator"])
+    used = _gauge("steelyard_peer_utilization", "Utilization in its last sample.", [*by, "indicator"])
     age = _gauge("steelyard_sample_age_seconds", "Since the last new sample.", by)
     learnt = [(column, _gauge(metric, text, by)) for column, metric, text in LEARNT]
     for name, cycle in source.views.items():

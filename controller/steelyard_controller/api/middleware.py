@@ -1,9 +1,9 @@
-"""The middleware that every request passes on its way to a route, outermost first.
+"""The middleware between a request and its route, outermost first.
 
-    Answers           counts the answers, and adds the headers that each has
-    Authorization     decides whose request it is; turns any error into a problem document
-    BodyLimit         reads the whole body, and refuses one that is too large or too slow
-    ForwardToLeader   (forward_to_leader.py) a standby forwards what only the leader can answer
+    Answers           counts the answers, and adds their common headers
+    Authorization     decides the request's grant; turns any error into a problem document
+    BodyLimit         reads the whole body, and refuses a too large or too slow one
+    ForwardToLeader   (forward_to_leader.py) a standby forwards requests for the leader
     HeadAsGet         answers HEAD as GET without a body
 
 Plain ASGI, because a framework's middleware would buffer or reorder streams.
@@ -28,12 +28,12 @@ GRANT = "steelyard.grant"
 """The scope's key for the request's grant."""
 
 FORWARDED = "Steelyard-Forwarded"
-"""The header with the name of the standby that forwarded a request."""
+"""The header with the name of the forwarding standby."""
 
 HEAD = "steelyard.head"
 """The scope's key for whether the request is a HEAD."""
 
-# A megabyte takes a second on a slow line; a client that takes longer only holds a connection.
+# A megabyte takes a second on a slow line; a slower client only holds a connection.
 BODY_S = 10.0
 
 SECURITY: Sequence[tuple[str, str]] = (
@@ -51,7 +51,7 @@ SECURITY: Sequence[tuple[str, str]] = (
 
 
 class Answers:
-    """Adds the security headers, and `no-store` where a route says nothing about caching.
+    """Adds the security headers, and `no-store` unless a route sets caching.
 
     `answered` is called with the method and the status of each answer.
     """
@@ -80,9 +80,9 @@ class Answers:
 
 
 class Authorization:
-    """Lets only requests through whose grant allows them, and answers every error with a problem document.
+    """Passes on only requests allowed by their grant, and answers every error with a problem document.
 
-    `access` returns the tokens that are valid now.
+    `access` returns the present tokens.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Authorization:
             if not isinstance(problem, ProblemError):
                 # The path may hold anything; the traceback names the mistake, and no header or body.
                 log.exception("a request failed: %s %.200r", scope["method"], scope["path"])
-                problem = ProblemError(500, "this is a mistake of the controller's: its log has the cause")
+                problem = ProblemError(500, "the controller has made a mistake: its log has the cause")
             await problems.answer(problem)(scope, receive, send)
 
 
@@ -163,7 +163,7 @@ class BodyLimit:
         await self._app(scope, replay, send)
 
     async def _read(self, receive: Receive) -> bytes | None:
-        """Return the body; None when the client went away before its end."""
+        """Return the body; None if the client left before its end."""
         body = bytearray()
         while True:
             message = await receive()
@@ -208,19 +208,19 @@ class HeadAsGet:
 
 
 def grant(scope: Scope) -> Grant:
-    """Return what a request may do."""
+    """Return the grant of a request."""
     known: Grant = scope.get(GRANT, ANYBODY)
     return known
 
 
 def author(scope: Scope) -> Author:
-    """Return whose change a request is, for the audit log."""
+    """Return the author of a request's change, for the audit log."""
     own, client = grant(scope), scope.get("client")
     is_agent = own.may("agent") and not own.may("drain")
     return Author(
         name=own.name,
         kind="person" if own.proxy is not None else "agent" if is_agent else "token",
         address=client[0] if client else None,
-        # What a standby says of itself is anybody's word, and shown beside the name, not in its place.
+        # Any client can claim to be a standby: its name is shown beside the author's, not in its place.
         via=", ".join(filter(None, (own.proxy, Fields(scope=scope).get(FORWARDED, "")[:64]))) or None,
     )

@@ -1,6 +1,6 @@
-"""The models of requests and of all answers but an upstream's, for OpenAPI and for who writes clients. Pure.
+"""The models of requests, and of all answers but an upstream's, for OpenAPI and client authors. Pure.
 
-What an upstream is like, and was, is in `upstream_models`.
+`upstream_models` has the models of an upstream's present and past.
 """
 
 from typing import Any, Literal
@@ -20,13 +20,13 @@ class Peers(BaseModel):
 
 
 class LivePeer(Peer):
-    """A server as declared, and as it stands now."""
+    """A server as declared, with its present state."""
 
-    live: PeerRow | None = Field(description="null: no weight table holds it yet")
+    live: PeerRow | None = Field(description="row in the weight table; null: not published yet")
 
 
 class PeerDocument(BaseModel):
-    """A server as it is to be; what is left out has its default."""
+    """The declaration of a server; an absent field has its default."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -35,18 +35,18 @@ class PeerDocument(BaseModel):
 
     address: Address = shown("10.0.0.14:80", "IP:port, [v6]:port or name:port")
     baseline: float | None = Field(
-        default=None, gt=0, le=1e6, description="weight at rest; null: from the capacity its agent reports"
+        default=None, gt=0, le=1e6, description="weight at rest (default: from the agent's reported capacity)"
     )
     state: State = "up"
     pin: float | None = Field(
-        default=None, gt=0, lt=100, description="percentage of the weight; null: the law decides"
+        default=None, gt=0, lt=100, description="percentage of the weight (default: the law decides)"
     )
-    zone: Name | None = Field(default=None, examples=["eu-1a"], description="null: it is near to nobody")
+    zone: Name | None = Field(default=None, examples=["eu-1a"], description="zone (default: none)")
     max_conns: MaxConns | None = Field(default=None, examples=[64], description="null: the upstream's")
 
 
 class PeerPatch(BaseModel):
-    """What is to change of a server; null sets the default, what is left out stays."""
+    """Changes of a server; null sets the default, an absent field stays."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"state": "drain"}]})
 
@@ -65,7 +65,7 @@ class LawDescription(BaseModel):
     sentence: str = shown("weights stay at the baselines")
     color: str = shown("#D55E00", "its colour in plots")
     steps: list[Step]
-    limits: dict[str, str] = Field(description="what a clamp means, by its name in an explanation")
+    limits: dict[str, str] = Field(description="meaning of each clamp, by its name in an explanation")
     parameters: list[Parameter]
 
 
@@ -76,7 +76,7 @@ class Laws(BaseModel):
 
 
 class Leader(BaseModel):
-    """Who leads."""
+    """The leading controller."""
 
     id: str = shown("edge-a-8081")
     url: str = shown("http://10.0.0.5:8081")
@@ -103,19 +103,19 @@ class Health(BaseModel):
 
 
 class Readiness(BaseModel):
-    """Whether requests may be sent here, and what does not work meanwhile."""
+    """Whether requests may be sent to this controller, and its faults."""
 
     status: Literal["ok", "degraded"]
     role: Literal["leader", "standby", "waiting"]
     state: str = Field(examples=["redis", "memory: nothing outlives a restart"])
     degraded: list[str] = shown([])
     upstreams: dict[str, list[str]] = shown(
-        {"web": ["memcached 127.0.0.1:11211: no answer"]}, "the upstreams that are degraded, and why"
+        {"web": ["memcached 127.0.0.1:11211: no answer"]}, "degraded upstreams, with the reasons"
     )
 
 
 class DryRun(BaseModel):
-    """What a change would have changed."""
+    """The effect that a change would have had."""
 
     upstream: str = shown("web")
     revision: int = shown(5, "the declaration's afterwards")
@@ -123,7 +123,7 @@ class DryRun(BaseModel):
 
 
 class AuditChange(BaseModel):
-    """One field that a change set; what is null was not there."""
+    """One field of a change; null stands for an absent value."""
 
     field: str = shown("peers.server-1.state")
     before: Any = shown("up")
@@ -131,23 +131,23 @@ class AuditChange(BaseModel):
 
 
 class AuditEntry(BaseModel):
-    """One change, and who made it."""
+    """One change, and its author."""
 
     id: int = shown(1764110000000, "rises from change to change")
     at_ms: int = shown(1764110000000)
-    who: str = shown("anna", "the name of a token, a person, a Service, a file")
+    who: str = shown("anna", "name of a token, a person, a Service or a file")
     kind: str = shown("token", "token, person, agent, kubernetes, file or controller")
-    address: str | None = shown("10.0.0.9", "where the request came from")
-    via: str | None = shown("oauth2-proxy", "the proxy or standby that passed it on")
+    address: str | None = shown("10.0.0.9", "source address of the request")
+    via: str | None = shown("oauth2-proxy", "proxy or standby that forwarded the request")
     upstream: str = shown("web")
-    revision: int | None = shown(5, "the declaration's since then; null: deleted")
+    revision: int | None = shown(5, "new revision of the declaration; null: deleted")
     what: str = shown("server-1: state up -> drain")
     changes: list[AuditChange]
     more: int = shown(0, "how many more fields it set than are here")
 
 
 class Audit(BaseModel):
-    """Who changed what, newest first."""
+    """The audit log: changes with their authors, newest first."""
 
     entries: list[AuditEntry]
 

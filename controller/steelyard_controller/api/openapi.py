@@ -1,8 +1,8 @@
 """The OpenAPI description, complete enough to generate a client from it.
 
-Pure but for the framework. What FastAPI does not see is added: the models of
+Pure but for the framework. FastAPI does not see some parts, and they are added: the models of
 request bodies (which `request_body` reads), the problem documents, the tokens,
-and bounds that only code knows (the names of the laws, the form of an address).
+and bounds that only code has (the names of the laws, the form of an address).
 """
 
 import re
@@ -22,12 +22,12 @@ TITLE = "Steelyard"
 DESCRIPTION = """\
 The controller's REST API. Errors are RFC 9457 problem documents; docs/reference/api.md is a tour with curl.
 
-A path that is not here is a 404, a method that is not here a 405 with `Allow`; HEAD is answered wherever
-GET is. A standby hands what only the leader knows on to the leader.
+A path that is not here is a 404, a method that is not here a 405 with `Allow`. Each GET has a HEAD. A standby
+forwards requests to the leader if only the leader can answer them.
 """
 
 TAGS = [
-    {"name": "upstreams", "description": "What is declared, decided and published."},
+    {"name": "upstreams", "description": "Declarations, decisions and published tables."},
     {"name": "peers", "description": "The servers: declared, drained, pinned, explained."},
     {"name": "service", "description": "The controller itself."},
 ]
@@ -37,8 +37,8 @@ SECURITY = {
         "type": "http",
         "scheme": "bearer",
         "description": "A token of --tokens-file, --admin-token-file, --agent-token-file or "
-        "--read-token-file. Where no admin token is configured the controller makes one itself; without a "
-        "read token everybody may read.",
+        "--read-token-file. Without a configured admin token the controller makes one. Without a read token "
+        "everybody may read.",
     }
 }
 
@@ -49,7 +49,7 @@ _ADDRESS = r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?\.?):[1
 
 
 def install(app: FastAPI, access: Access) -> None:
-    """Serve the description at /openapi.json; `access` tells which requests need a token here."""
+    """Serve the description at /openapi.json; `access` decides which requests need a token here."""
     original = app.openapi
 
     def described() -> dict[str, Any]:
@@ -63,7 +63,7 @@ def install(app: FastAPI, access: Access) -> None:
 
 
 def allowed(app: FastAPI, path: str) -> list[str]:
-    """Return the methods that a path takes, sorted; an empty list where there is no such path."""
+    """Return a path's methods, sorted; an empty list for an unknown path."""
     for template, operations in app.openapi()["paths"].items():
         if re.fullmatch(re.sub(r"\{[^}]*\}", "[^/]+", template), path):
             methods = [name.upper() for name in operations if name != "parameters"]
@@ -94,7 +94,7 @@ def _complete(document: dict[str, Any], access: Access) -> None:
 
 
 def _never_null(parameter: dict[str, Any]) -> None:
-    # FastAPI's way to say "may be left out"; a header or a query cannot be null.
+    # FastAPI's form of "may be left out"; a header or a query cannot be null.
     said = [each for each in parameter["schema"].get("anyOf", []) if each != {"type": "null"}]
     if said:
         parameter["schema"] = said[0] | {"title": parameter["schema"].get("title", parameter["name"])}

@@ -1,4 +1,4 @@
-"""Serves the page and /docs: static files that `scripts/page` built, kept in memory.
+"""Serves the page and /docs: static files built by `scripts/page`, kept in memory.
 
 The files of one build have URLs below /page/<digest of all of them>/, so that a
 browser may cache them for ever and never mixes those of two versions.
@@ -31,7 +31,7 @@ MEDIA_TYPES = {
     ".svg": "image/svg+xml",
 }
 
-# A year stands for "for ever", which Cache-Control cannot say.
+# A year means "for ever", which Cache-Control cannot express.
 FOR_EVER = "public, max-age=31536000, immutable"
 
 
@@ -75,7 +75,7 @@ def install(app: FastAPI, static: Path = STATIC) -> None:
         file = files.get(name)
         if file is None or name in pages:
             raise ProblemError(404, f"the page has no file {name[:100]}: load the page again")
-        # A page of another version that is still open gets these files, and must not cache them as its own.
+        # An open page of another version gets these files, and must not cache them as its own.
         return _answer(file, request, FOR_EVER if build == version else "no-cache")
 
 

@@ -1,7 +1,7 @@
-"""What is shown of a collection that may be too large: pages by names, or a view of it.
+"""Parts of a collection that may be too large: pages by names, or a view of it.
 
-Pages: `limit` and `after` in the query, the next one in the header `Link` (RFC 8288). In the order of the
-names, so that what comes or goes between two pages moves nothing else. A view is a search, an order, and a
+Pages: `limit` and `after` in the query, the next one in the header `Link` (RFC 8288). They are sorted by
+name, so that members added or removed between two pages move no others. A view is a search, an order, and a
 page by places.
 """
 
@@ -21,7 +21,7 @@ MOST = 10_000
 
 Limit = Annotated[
     int | None,
-    Query(ge=1, le=MOST, description="at most so many, in the order of their names; left out: all of them"),
+    Query(ge=1, le=MOST, description="members per page, in the order of their names (default: all)"),
 ]
 After = Annotated[
     str | None,
@@ -31,14 +31,14 @@ After = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """The places of a page's members in the collection, and the headers that name the next page."""
+    """A page's members as places in the collection, and the headers with the next page."""
 
     places: Sequence[int]
     headers: dict[str, str]
 
 
 def page(path: str, names: Sequence[str], *, after: str | None, limit: int | None) -> Page:
-    """Return a page of a collection by its members' names; all of it where nothing else is asked for."""
+    """Return a page of a collection by its members' names; all of it without parameters."""
     if after is None and limit is None:
         return Page(places=range(len(names)), headers={})
     order = sorted(range(len(names)), key=names.__getitem__)
@@ -57,7 +57,7 @@ def _view(
     search: Annotated[str, Query(max_length=100, description="in names and addresses; or a state")] = "",
     order: Annotated[
         Literal[_ORDERS] | None,  # type: ignore[valid-type]
-        Query(description="what needs a look first (`worst`), or by a column; a minus: the largest first"),
+        Query(description="order: most troubled first (`worst`), or by a column; a minus: largest first"),
     ] = None,
     troubled: Annotated[bool, Query(description="only what needs a look")] = False,
     offset: Annotated[int, Query(ge=0, le=10_000_000, description="behind so many")] = 0,
@@ -72,4 +72,4 @@ def _view(
 
 
 Shown = Annotated[View | None, Depends(_view)]
-"""What is asked for of search, order, troubled and offset; None: nothing of it."""
+"""The query's search, order, troubled and offset; None: none of them."""

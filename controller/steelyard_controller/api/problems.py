@@ -11,16 +11,16 @@ from starlette.exceptions import HTTPException
 
 MEDIA_TYPE = "application/problem+json"
 
-# An answer quotes what the client sent, but not megabytes of it.
+# An answer quotes the client's text, but not megabytes of it.
 LONGEST_DETAIL = 2000
 MOST_ERRORS = 20
 
-# RFC 9110's; those of Python's standard library differ from version to version.
+# RFC 9110's: those of Python's standard library differ from version to version.
 TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}
 
 
 class Mistake(BaseModel):
-    """One thing that is wrong with a request."""
+    """One mistake in a request."""
 
     field: str = Field(examples=["peers.1.address"])
     message: str = Field(examples=["'10.0.0.1' has no port: write it as 10.0.0.11:80"])
@@ -33,11 +33,11 @@ class Problem(BaseModel):
     title: str = Field(examples=["Not Found"])
     status: int = Field(examples=[404])
     detail: str = Field(examples=["no upstream is called shop; there are: web"])
-    errors: list[Mistake] | None = Field(default=None, description="of a 422: each mistake and its field")
+    errors: list[Mistake] | None = Field(default=None, description="mistakes of a 422, each with its field")
 
 
 class ProblemError(HTTPException):
-    """An error that is answered as a problem document; `more` are its extension members."""
+    """An error answered as a problem document; `more` are its extension members."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class ProblemError(HTTPException):
 
 
 def invalid(mistakes: Sequence[Mistake]) -> ProblemError:
-    """Return a 422 that lists each wrong field."""
+    """Return a 422 with each wrong field."""
     said = "; ".join(f"{mistake.field}: {mistake.message}" for mistake in mistakes[:MOST_ERRORS])
     return ProblemError(422, said, errors=mistakes)
 

@@ -1,6 +1,6 @@
 """Request bodies: bytes to a JSON object, and that to a model; anything else is a 4xx problem.
 
-Pure. Only JSON in UTF-8, each key once, no NaN, no lone surrogates: whatever
+Pure. Only JSON in UTF-8, each key once, no NaN, no lone surrogates: a text that
 two JSON parsers may read differently is refused.
 """
 
@@ -34,7 +34,7 @@ def read(body: bytes, content_type: str | None, *, types: Sequence[str] = (JSON,
     except json.JSONDecodeError as error:
         raise ProblemError(400, f"the body is not JSON: {error}") from None
     except ValueError as error:
-        raise ProblemError(400, f"the body cannot be taken: {error}") from None
+        raise ProblemError(400, f"the body is refused: {error}") from None
     except RecursionError:
         raise ProblemError(400, "the body is nested too deeply") from None
     if not isinstance(document, dict):
@@ -43,7 +43,7 @@ def read(body: bytes, content_type: str | None, *, types: Sequence[str] = (JSON,
 
 
 def validated(model: type[M], document: dict[str, Any], *, fields: Sequence[str] | None = None) -> M:
-    """Return the document as a model; raise a 422 problem that names each wrong field."""
+    """Return the document as a model; raise a 422 problem with each wrong field."""
     try:
         return model.model_validate(document, strict=True)
     except ValidationError as error:
@@ -73,6 +73,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document: dict[str, Any] = {}
     for key, value in pairs:
         if key in document:
-            raise ValueError(f"{key[:64]!r} stands twice in one object")
+            raise ValueError(f"{key[:64]!r} occurs twice in one object")
         document[key] = value
     return document

@@ -33,14 +33,14 @@ After = Annotated[
     str | None,
     Header(
         alias="Last-Event-ID",
-        description="the id of the last event that the client has had: what changed since comes first",
+        description="id of the client's last event; later changes come first",
     ),
 ]
 
 DESCRIPTION = (
     "`role` (the document of /v1/service) first, then `tick` of each upstream, its newest overview; `change` "
     "({upstream, revision, what}) and `role` when they happen, with ids; `gap` ({missed}; null: unknown) in "
-    "the place of changes that are not kept any more; a comment line every 10 s"
+    "the place of changes that are no longer kept; a comment line every 10 s"
 )
 
 
@@ -59,9 +59,9 @@ def routes(service: Service, streams: Streams) -> APIRouter:
     async def stream_events(
         request: Request, view: Shown, upstream: Upstream = None, limit: Limit = None, after: After = None
     ) -> Response:
-        """Stream what happens, as it happens.
+        """Stream events as they happen.
 
-        Where `search`, `order`, `troubled`, `offset` or `limit` ask for servers, ticks have these alone.
+        With `search`, `order`, `troubled`, `offset` or `limit`, ticks have only these servers.
         """
         if view is None and limit is not None:
             view = View(limit=limit)
@@ -96,6 +96,6 @@ async def _stream(
 
 
 def _encoded(event: Event) -> bytes:
-    # JSON of json.dumps has no line ends, so one data line holds it.
+    # json.dumps writes no line ends, so one data line holds it.
     id = b"" if event.id is None else b"id: %s\n" % event.id.encode()
     return b"%sevent: %s\ndata: %s\n\n" % (id, event.kind.encode(), event.data)

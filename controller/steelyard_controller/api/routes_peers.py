@@ -36,7 +36,7 @@ from steelyard_controller.tick.overview import peer_overview
 
 FIELDS = tuple(Peer.model_fields)[1:]
 
-# Only a person sets these: a server that its agent registers again must not undo a drain.
+# Only a person sets these: a repeated registration by an agent must not undo a drain.
 PERSONAL = ("state", "pin")
 OF_AN_AGENT = tuple(name for name in FIELDS if name not in PERSONAL)
 
@@ -68,7 +68,7 @@ def routes(service: Service) -> APIRouter:
 
     @router.get(path, responses=responses(401, 404, 422, 503))
     async def get_peer(upstream: UpstreamName, peer: PeerName) -> models.LivePeer:
-        """Return a server as declared, and as it stands now."""
+        """Return a server as declared, with its present state."""
         cycle = upstream_lookup.cycle_of(service, upstream)
         declared, outcome = cycle.declaration, cycle.outcome
         try:
@@ -97,7 +97,7 @@ def routes(service: Service) -> APIRouter:
         peer: PeerName,
         if_match: IfMatch = None,
     ) -> Response:
-        """Declare a server as the document says; with an agent's token, neither state nor pin."""
+        """Declare a server; an agent's token sets neither state nor pin."""
         document = request_body.read(await request.body(), request.headers.get("content-type"))
         by_agent = not middleware.grant(request.scope).may("declare")
         wanted = _wanted(document, peer, by_agent=by_agent)
@@ -166,7 +166,7 @@ def routes(service: Service) -> APIRouter:
     async def delete_peer(
         request: Request, upstream: UpstreamName, peer: PeerName, if_match: IfMatch = None
     ) -> Response:
-        """Forget a server; with an agent's token, none that the configuration file declares."""
+        """Remove a server; an agent's token removes none of the configuration file's."""
         declared = upstream_lookup.cycle_of(service, upstream).declaration
         if not middleware.grant(request.scope).may("declare") and peer in declared.file_peers:
             raise _of_the_file(peer)
@@ -184,9 +184,9 @@ def routes(service: Service) -> APIRouter:
         path + "/explain", response_model=upstream_models.Explanation, responses=responses(401, 404, 422, 503)
     )
     async def explain_peer(upstream: UpstreamName, peer: PeerName) -> Response:
-        """Return all that led to a server's weight, and one sentence that says it."""
+        """Return all figures behind a server's weight, and one sentence that explains it."""
         view, outcome = await upstream_lookup.outcome_of(service, upstream)
-        # One that is deleted is in the last decision until the next tick.
+        # A deleted one is in the last decision until the next tick.
         declared = {each.id for each in view.declaration.upstream.peers}
         there = [each for each in outcome.decision.ids if each in declared]
         if peer not in there:
@@ -200,16 +200,16 @@ def routes(service: Service) -> APIRouter:
 def _of_kubernetes(peer: str, service: str) -> ProblemError:
     return ProblemError(
         409,
-        f"{peer} is a pod of the Kubernetes Service {service}, which says whether it is there, at which "
-        "address and in which zone: drain it here, or delete the pod",
+        f"{peer} is a pod of the Kubernetes Service {service}, which decides its existence, address and "
+        "zone: drain it here, or delete the pod",
     )
 
 
 def _of_the_file(peer: str) -> ProblemError:
-    # A token that lies on every server must not move the traffic of those that a person wrote down.
+    # The token on every server must not move the traffic of servers that a person wrote down.
     return ProblemError(
         403,
-        f"the configuration file declares {peer}, and an agent's token cannot change that: change the file, "
+        f"the configuration file declares {peer}, and an agent's token cannot change it: change the file, "
         "or send an admin token",
     )
 

@@ -18,16 +18,16 @@ from steelyard_controller.store.interface import Unavailable
 
 VOLATILE = "memory: nothing outlives a restart"
 
-Limit = Annotated[int, Query(ge=1, le=1000, description="at most so many, newest first")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="entries, newest first (default 100, max 1000)")]
 Before = Annotated[
-    int | None, Query(ge=1, le=wire.MAX_INTEGER, description="those before this one's id, as `Link` has it")
+    int | None, Query(ge=1, le=wire.MAX_INTEGER, description="only entries before this id, from `Link`")
 ]
 
 
 class Ready:
     """Readiness: whether requests may be sent to this controller.
 
-    A leader that was ready once stays so for its term: an upstream that is declared later has its first
+    A leader that was ready once stays so for its term: an upstream declared later has its first
     tick a moment later, and must not take the controller out of service for that moment.
     """
 
@@ -36,14 +36,14 @@ class Ready:
         self._term: int | None = None
 
     def waits_for(self) -> str | None:
-        """Return what this controller waits for; None: it is ready."""
+        """Return the reason to wait; None if it is ready."""
         role, leader = self._service.role, self._service.leader
         if self._service.leader_loop.stuck_s > 0:
             return f"a tick has made no progress for {self._service.leader_loop.stuck_s:.0f} s"
         if role == "waiting" or leader is None:
             return "this controller neither leads nor knows a leader"
         if role == "standby":
-            return "this controller takes over now" if leader.holder == self._service.id else None
+            return "this controller is taking over" if leader.holder == self._service.id else None
         if self._term == self._service.term:
             return None
         young = sorted(name for name, cycle in self._service.views.items() if cycle.outcome is None)
@@ -60,7 +60,7 @@ def routes(service: Service, page: MetricsPage) -> APIRouter:
 
     @router.get(auth.AUDIT, response_model=models.Audit, responses=responses(401, 422, 503))
     async def get_audit(limit: Limit = 100, before: Before = None, upstream: Upstream = None) -> Response:
-        """Return who changed what, what it was before and after; also of upstreams that are gone by now."""
+        """Return the changes with their authors, values before and after; of deleted upstreams, too."""
         try:
             entries = await service.audit_log(before=before, most=limit + 1, upstream=upstream)
         except Unavailable as error:
@@ -75,19 +75,19 @@ def routes(service: Service, page: MetricsPage) -> APIRouter:
 
     @router.get("/v1/service", responses=responses(401))
     async def get_service() -> models.ServiceDocument:
-        """Return what this controller is: its role, its term, who leads, what does not work."""
+        """Return this controller's role, its term, the leader, and its faults."""
         return models.ServiceDocument.model_validate(service.document())
 
     @router.get("/v1/laws", responses=responses(401))
     async def list_laws() -> models.Laws:
-        """Return every law: what it does in words, its colour, the steps to a weight, its parameters."""
+        """Return every law: a description, its colour, the steps to a weight, its parameters."""
         return models.Laws.model_validate(laws.describe())
 
     @router.get("/healthz", responses=responses(503))
     async def healthz() -> models.Health:
-        """Answer 200 while the process does its work, 503 once a tick is stuck and only a restart helps.
+        """Answer 200 while the process works, 503 once a tick is stuck and only a restart helps.
 
-        A store or Memcached that is away does not matter here.
+        An unreachable store or Memcached does not matter here.
         """
         ticks = service.leader_loop
         if ticks.is_dead:

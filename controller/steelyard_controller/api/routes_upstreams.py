@@ -41,7 +41,7 @@ IfMatch = Annotated[
     Header(description="only while the declaration has this revision", examples=['"4"'], max_length=1000),
 ]
 IfNoneMatch = Annotated[
-    str | None, Header(description="`*`: only where there is none yet", examples=["*"], max_length=1000)
+    str | None, Header(description="`*`: only if it does not exist yet", examples=["*"], max_length=1000)
 ]
 
 
@@ -54,11 +54,11 @@ def routes(service: Service) -> APIRouter:
     async def list_upstreams(
         request: Request, view: Shown, limit: Limit = None, after: After = None
     ) -> Response:
-        """Return every upstream in a line, or those that are asked for.
+        """Return every upstream in a line, or the selected ones.
 
-        `search` finds upstreams by their names, and by names and addresses of their servers.
+        `search` looks in the names of upstreams, and in the names and addresses of their servers.
         """
-        views = dict(service.views)  # those of this moment: they may change while the thread reads
+        views = dict(service.views)  # of this moment: they may change while the thread reads
 
         def made() -> Response:
             headers, matching = dict[str, str](), len(views)
@@ -80,7 +80,7 @@ def routes(service: Service) -> APIRouter:
                 json.dumps(document, separators=(",", ":")), media_type=request_body.JSON, headers=headers
             )
 
-        # Thousands of upstreams are a tenth of a second, in which nobody else waits.
+        # Thousands of upstreams take a tenth of a second; in a thread, nothing else waits for them.
         return await asyncio.to_thread(made)
 
     @router.get(
@@ -91,9 +91,9 @@ def routes(service: Service) -> APIRouter:
     async def get_upstream(
         request: Request, upstream: UpstreamName, view: Shown, limit: Limit = None, after: After = None
     ) -> Response:
-        """Return an upstream's weights beside the samples and reports that led to them.
+        """Return an upstream's weights with the samples and reports behind them.
 
-        All parameters are about its servers.
+        All parameters select servers.
         """
         cycle, outcome = await upstream_lookup.outcome_of(service, upstream)
 
@@ -117,7 +117,7 @@ def routes(service: Service) -> APIRouter:
     async def get_declaration(
         upstream: UpstreamName, if_none_match: Annotated[str | None, Header()] = None
     ) -> Response:
-        """Return what is declared of an upstream; the ETag is its revision."""
+        """Return the declaration of an upstream; the ETag is its revision."""
         declared = upstream_lookup.cycle_of(service, upstream).declaration
         headers = {"ETag": tag(declared.revision), "Cache-Control": "no-cache"}
         if etags.matches(if_none_match, headers["ETag"], weak=True):
@@ -136,7 +136,7 @@ def routes(service: Service) -> APIRouter:
     async def put_upstream(
         request: Request, upstream: UpstreamName, if_match: IfMatch = None, if_none_match: IfNoneMatch = None
     ) -> Response:
-        """Declare an upstream as the document says; what it leaves out has its default."""
+        """Declare an upstream; an absent field has its default."""
         before, after = await _put(service, request, upstream, if_match, if_none_match)
         return declaration_changes.answer(after.upstream, after, created=before is None)
 
@@ -148,7 +148,7 @@ def routes(service: Service) -> APIRouter:
     async def try_upstream(
         request: Request, upstream: UpstreamName, if_match: IfMatch = None, if_none_match: IfNoneMatch = None
     ) -> models.DryRun:
-        """Say what the same PUT of the upstream would change, and change nothing."""
+        """Return the effect of the same PUT of the upstream, and change nothing."""
         before, after = await _put(service, request, upstream, if_match, if_none_match, dry_run=True)
         what = differences(before, after.upstream)
         return models.DryRun(upstream=upstream, revision=after.revision, what=what)
@@ -177,7 +177,7 @@ async def _put(
     *,
     dry_run: bool = False,
 ) -> tuple[Upstream | None, Declaration]:
-    """Return the upstream before, None where there was none, and its declaration after."""
+    """Return the previous upstream, None if it is new, and its declaration after the change."""
     document = request_body.read(await request.body(), request.headers.get("content-type"))
     wanted = request_body.validated(Upstream, document)
     before: Upstream | None = None

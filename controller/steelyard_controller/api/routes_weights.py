@@ -18,7 +18,7 @@ SIGNATURE_HEADER = "Steelyard-Signature"
 
 
 def routes(service: Service, *, keys: Keyring) -> APIRouter:
-    """Return the routes; `keys` has the one that signs the weight tables."""
+    """Return the routes; `keys` has the signer of the weight tables."""
     router = APIRouter(tags=["upstreams"])
 
     @router.get(
@@ -29,9 +29,9 @@ def routes(service: Service, *, keys: Keyring) -> APIRouter:
     async def get_weights(
         upstream: UpstreamName, if_none_match: Annotated[str | None, Header()] = None
     ) -> Response:
-        """Return the weight table as it was published; the ETag is term.generation.
+        """Return the published weight table; the ETag is term.generation.
 
-        With a shared key set, the header Steelyard-Signature is the HMAC-SHA256 of the body's bytes.
+        With a shared key, the header Steelyard-Signature is the HMAC-SHA256 of the body's bytes.
         """
         table = (await upstream_lookup.outcome_of(service, upstream))[1].table
         headers = {"ETag": tag(table.term, table.generation), "Cache-Control": "no-cache"}
@@ -54,15 +54,15 @@ def routes(service: Service, *, keys: Keyring) -> APIRouter:
         step_s: Annotated[float, Query(ge=0, le=3600, description="at least so far apart")] = 1,
         peer: Annotated[
             list[str] | None,
-            Query(max_length=50, description="of this server, and of all together in `all`; may come often"),
+            Query(max_length=50, description="servers, one a parameter; `all` then has the sum of all"),
         ] = None,
     ) -> Response:
-        """Return the moments of the last seconds, oldest first, the last 2000 at most."""
+        """Return the moments of the last seconds, oldest first, at most 2000."""
         upstream_lookup.cycle_of(service, upstream)
         try:
             moments = await service.history(upstream, seconds=seconds, step_s=step_s, peers=peer)
         except Unavailable as error:
-            raise later(f"the past of {upstream} cannot be read now: {error}") from None
+            raise later(f"the history of {upstream} cannot be read now: {error}") from None
         document = b'{"upstream":"%s","moments":[%s]}' % (upstream.encode(), b",".join(moments))
         return Response(document, media_type=request_body.JSON)
 

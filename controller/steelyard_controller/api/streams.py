@@ -1,9 +1,9 @@
-"""Streams: a response that is sent as it comes into being, and those that are open.
+"""Streams: responses sent piece by piece, and the set of open ones.
 
-Their number is limited, and all end when the controller stops: a server that stops waits for its connections,
-and a stream never ends by itself, so `Streams.end` ends them. When a client has gone nothing is left of its
-response: Starlette's runs in a task group that keeps the error it ended by, and with it every frame, so that
-each reader that left stayed in memory until the garbage collector came by, which in this process is rare.
+Their number is limited, and all end when the controller stops: a stopping server waits for its connections,
+and a stream never ends on its own, so `Streams.end` ends them. After a client has left, nothing of its
+response remains. Starlette's runs in a task group that keeps its error, and with it every frame: each
+departed reader would stay in memory until the garbage collector runs, which is rare in this process.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ class Ended(Exception):
 
 
 class Streams:
-    """The streams that are open, `count` of them."""
+    """The open streams, `count` of them."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
@@ -50,7 +50,7 @@ class Streams:
             self.count -= 1
 
     async def wait(self, for_: Coroutine[Any, Any, T], *, timeout_s: float | None = None) -> T:
-        """Return the result of `for_`; raise `Ended` once the controller stops, TimeoutError when late."""
+        """Return the result of `for_`; raise `Ended` at the controller's stop, TimeoutError if it is late."""
         waited = asyncio.create_task(for_)
         if self._ended:
             waited.cancel()
@@ -74,7 +74,7 @@ class Streams:
 
 
 class StreamedResponse(Response):
-    """Sends what a generator yields, and closes it at the end or once the client has gone."""
+    """Sends a generator's items, and closes it at the end or once the client has left."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""The tokens file, read anew at each request: what it says is valid from the moment it changes. I/O only.
+"""The tokens file, read at each request: a change counts at once. I/O only.
 
-To read and compare ten lines takes 70 us, a thousand 0.2 ms; a time stamp would miss a change within a tick
+Reading and comparing ten lines takes 70 us, a thousand 0.2 ms. A time stamp would miss a change within a tick
 of the clock.
-A file that is broken, or away, changes nothing: what it said last holds, and that is a fault meanwhile.
+A broken or missing file changes nothing: its last content counts, with a fault meanwhile.
 """
 
 import asyncio
@@ -24,14 +24,14 @@ MOST_BYTES = 2**20
 
 
 def read(path: Path) -> Named:
-    """Return what the file says; raise `SecretFileError`."""
+    """Return the file's tokens; raise `SecretFileError`."""
     return secret_file.read(path, "tokens", tokens.named_tokens, most_bytes=MOST_BYTES)
 
 
 class TokenFile:
-    """The access that the tokens file and the other settings give now.
+    """The present access, from the tokens file and the other settings.
 
-    `note` is called with "tokens" and what is wrong with the file, None while it is well.
+    `note` is called with "tokens" and the fault of the file, or None.
     """
 
     def __init__(self, path: Path, access: Access, note: Callable[[str, str | None], None]) -> None:
@@ -45,13 +45,13 @@ class TokenFile:
         try:
             secret_file.read(self._path, "tokens", self._take, most_bytes=MOST_BYTES)
         except SecretFileError as error:
-            self._note("tokens", f"{error}. Until that is mended the tokens of before hold, removed ones too")
+            self._note("tokens", f"{error}. Until it is mended the previous tokens hold, removed ones too")
         else:
             self._note("tokens", None)
         return self._access
 
     async def watch(self) -> None:
-        """Look at the file each second, to tell of a broken one where nobody asks, until cancelled."""
+        """Read the file each second, to report a broken one without a request, until cancelled."""
         while True:
             self.access()
             await asyncio.sleep(1.0)

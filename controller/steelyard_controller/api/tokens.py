@@ -1,9 +1,9 @@
-"""Bearer tokens: under which name each one acts, and what it may do.
+"""Bearer tokens: the name and the rights of each.
 
-Pure. Scopes: `read`; `agent` registers servers (with a server's own token that
+Pure. Scopes: `read`; `agent` registers servers (a server's own token that
 one alone); `drain` sets states and pins; `declare` may do everything; `proxy` is
 a login proxy's, which sends its token with the name of a person. Each may read.
-A change needs a token; where one names the scope `read`, reading does too.
+A change needs a token; if a token names the scope `read`, reading does too.
 A token is compared with every known one, in constant time, so that the time of
 an answer reveals neither which one it resembles nor how much.
 A line of the tokens file is NAME TOKEN SCOPES [UPSTREAMS] (docs/reference/configuration.md).
@@ -27,34 +27,34 @@ ALLOWS: Mapping[Scope, frozenset[Scope]] = {
     "drain": frozenset({"read", "drain"}),
     "declare": frozenset({"read", "agent", "drain", "declare"}),
 }
-"""What each scope allows."""
+"""The rights of each scope."""
 
 # 16 characters of base64 are 96 bits, too many to guess.
 SHORTEST = 16
 LONGEST = 1024
 
-# What RFC 6750 lets stand after "Bearer".
+# RFC 6750's form of a token after "Bearer".
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 
-# Of a token or a person: an e-mail address, a subject of OpenID Connect.
+# For a token or a person: an e-mail address, a subject of OpenID Connect.
 _NAME = re.compile(r"[!-~]{1,128}")
 _DIGEST = re.compile(r"sha256:([0-9A-Fa-f]{64})")
 _UPSTREAMS = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._*-]{0,63}")
 
-# The tokens that are the controller's own settings.
+# The tokens in the controller's own settings.
 ROLES: Mapping[str, Scope] = {"admin": "declare", "agent": "agent", "read": "read"}
 
 
 class BadToken(ValueError):
-    """A text is not a valid token; the message says why and never quotes it."""
+    """A text is not a valid token; the message has the reason and never quotes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """What a request may do, and the name under which its changes are kept.
+    """The rights of a request, and the author's name for its changes.
 
-    `upstreams` are the names, or patterns such as `shop-*`, of those that it may change. `server` is the one
-    (upstream, server) whose own token it is; `proxy` the name of the proxy that says who it is.
+    `upstreams` are the names, or patterns such as `shop-*`, of the upstreams that it may change. `server` is
+    the (upstream, server) of a server's own token; `proxy` the name of the proxy that named the person.
     """
 
     name: str
@@ -64,11 +64,11 @@ class Grant:
     proxy: str | None = None
 
     def may(self, scope: Scope) -> bool:
-        """Tell whether it has a scope, or one that allows as much; everybody who has a token may read."""
+        """Return whether it has a scope, or a wider one; every holder of a token may read."""
         return scope == "read" or any(scope in ALLOWS[each] for each in self.scopes)
 
     def covers(self, upstream: str) -> bool:
-        """Tell whether it may change an upstream."""
+        """Return whether it may change an upstream."""
         return any(fnmatchcase(upstream, pattern) for pattern in self.upstreams)
 
     def within(self, scopes: Iterable[Scope]) -> "Grant":
@@ -78,7 +78,7 @@ class Grant:
 
 
 ANYBODY = Grant(name="anybody", scopes=frozenset({"read"}))
-"""Of a request without a token."""
+"""The grant of a request without a token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """What the tokens file says: tokens, and the people whom a proxy may name, by their names."""
+    """The content of the tokens file: tokens, and the people that a proxy may name, by their names."""
 
     tokens: tuple[Token, ...] = ()
     people: Mapping[str, Grant] = field(default_factory=dict)
@@ -100,10 +100,10 @@ class Named:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """The known tokens; of two that are the same the first one counts.
+    """The known tokens; among two equal ones the first counts.
 
-    `generated` is the admin token that the controller made itself. `key` is the shared key, where servers
-    have tokens of their own that are derived from it.
+    `generated` is the admin token that the controller made. `key` is the shared key, if servers have their
+    own tokens, which are derived from it.
     """
 
     named: Named = Named()
@@ -113,11 +113,11 @@ class Access:
 
     @property
     def configured(self) -> tuple[Token, ...]:
-        """Return the tokens that a person has set."""
+        """Return the tokens set by a person."""
         return self.named.tokens + self.roles
 
     def grant_of(self, token: str, person: str | None = None) -> Grant | None:
-        """Return what a token may do, or the person whom a proxy names with it; None: it is none of these."""
+        """Return the grant of a token, or of the person that a proxy names with it; None if it is unknown."""
         known = self._known(token)
         if person is not None:
             if known is None or not known.is_proxy or not _NAME.fullmatch(person):
@@ -129,7 +129,7 @@ class Access:
         return server and Grant(name="/".join(server), scopes=frozenset({"agent"}), server=server)
 
     def has(self, scope: Scope) -> bool:
-        """Tell whether a configured token names a scope."""
+        """Return whether a configured token names a scope."""
         return any(scope in each.grant.scopes for each in self.configured)
 
     def _known(self, token: str) -> Token | None:
@@ -168,7 +168,7 @@ def access(
 
 
 def checked(token: str) -> str:
-    """Return the token; raise `BadToken` for one that is too short or that no header could carry."""
+    """Return the token; raise `BadToken` if it is too short or does not fit into a header."""
     if len(token) < SHORTEST:
         raise BadToken(f"a token has at least {SHORTEST} characters: make one with `openssl rand -hex 24`")
     if len(token) > LONGEST:
@@ -179,7 +179,7 @@ def checked(token: str) -> str:
 
 
 def tokens_of(text: bytes) -> tuple[str, ...]:
-    """Return the tokens of a file, one a line, blank lines left out; raise `BadToken`."""
+    """Return the tokens of a file, one a line, without blank lines; raise `BadToken`."""
     tokens = []
     for number, line in enumerate(text.decode("utf-8", "replace").splitlines(), 1):
         if line.strip():
@@ -194,7 +194,7 @@ def tokens_of(text: bytes) -> tuple[str, ...]:
 
 
 def named_tokens(text: bytes) -> Named:
-    """Return what the tokens file says; raise `BadToken`, which names the line and quotes nothing of it."""
+    """Return the content of the tokens file; raise `BadToken` with the line, quoting nothing of it."""
     tokens: dict[bytes, tuple[int, Token]] = {}
     people: dict[str, Grant] = {}
     for number, line in enumerate(text.decode("utf-8", "replace").splitlines(), 1):
@@ -207,7 +207,7 @@ def named_tokens(text: bytes) -> Named:
             raise BadToken(f"line {number}: {error}") from None
         if person is not None:
             if person.name in people:
-                raise BadToken(f"line {number}: the line of this person stands twice: take one out")
+                raise BadToken(f"line {number}: this person has two lines: take one out")
             people[person.name] = person
         if token is not None:
             before, _ = tokens.setdefault(token.digest, (number, token))
@@ -227,13 +227,13 @@ def _of_line(fields: list[str]) -> tuple[Token | None, Grant | None]:
     name, secret, scopes, upstreams = (*fields, "*")[:4]
     if not _NAME.fullmatch(name) or name in ROLES:
         raise BadToken(
-            f"its name is none: use up to 128 letters, digits and marks of ASCII, not {', '.join(ROLES)}"
+            f"its name is invalid: use up to 128 letters, digits and marks of ASCII, not {', '.join(ROLES)}"
         )
     named = set(scopes.split(","))
     is_proxy = "proxy" in named
-    # Quoted nowhere: where the fields are in another order, the token is among them.
+    # Quoted nowhere: with fields in another order, the token is among them.
     if not named <= {*ALLOWS, "proxy"}:
-        raise BadToken(f"its third field has a scope that there is not: write {', '.join(ALLOWS)}, proxy")
+        raise BadToken(f"its third field has an unknown scope: write {', '.join(ALLOWS)}, proxy")
     patterns = tuple(upstreams.split(","))
     if not all(_UPSTREAMS.fullmatch(each) for each in patterns):
         raise BadToken("its fourth field is no list of upstreams: write web,shop-* or leave it out")
@@ -242,7 +242,7 @@ def _of_line(fields: list[str]) -> tuple[Token | None, Grant | None]:
         scopes=frozenset(each for each in ALLOWS if each in named),
         upstreams=patterns,
     )
-    if secret == "-":  # noqa: S105 - it stands for none
+    if secret == "-":  # noqa: S105 - no token
         if is_proxy:
             raise BadToken("a proxy has a token: put it, or its sha256:…, in the second field")
         return None, grant

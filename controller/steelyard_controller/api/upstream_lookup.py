@@ -1,4 +1,4 @@
-"""Look up the upstream that a request's path names, and its last outcome; raise the 404 or 503 problem."""
+"""Look up the upstream of a request's path, and its last outcome; raise the 404 or 503 problem."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ MOST_NAMES = 20
 
 
 def cycle_of(service: Service, upstream: str) -> Cycle:
-    """Return an upstream; raise a 404 problem that lists the upstreams there are."""
+    """Return an upstream; raise a 404 problem with the existing ones."""
     cycle = service.views.get(upstream)
     if cycle is None:
         known = name_list.shown(sorted(service.views), MOST_NAMES) or "none"

@@ -1,6 +1,6 @@
-"""The models of an upstream as it stands and stood: tables, overviews, explanations, the past. Pure.
+"""The models of an upstream's present and past: tables, overviews, explanations, history. Pure.
 
-Large answers are sent as bytes that were encoded once, without these models; tests check that the two agree.
+Large answers are sent as bytes, encoded once, without these models; tests check that the two agree.
 """
 
 from typing import Annotated, Any, Literal
@@ -15,7 +15,7 @@ Known = float | None
 
 
 def shown(example: object, description: str | None = None) -> Any:  # noqa: ANN401 - of the field's type
-    """Return a field that is always there, with an example of it and what it says."""
+    """Return a field that is always present, with an example and a description."""
     return Field(examples=[example], description=description)
 
 
@@ -32,11 +32,11 @@ class Indicators(BaseModel):
 
 
 class IndicatorRow(BaseModel):
-    """An indicator that is declared or reported."""
+    """A declared or reported indicator."""
 
-    used: bool = Field(description="whether it counts: one that is reported and not declared does not")
+    used: bool = Field(description="whether it counts; a reported one without a declaration does not")
     knee: Known = shown(0.8, "utilization below it does not count as load; null: the law has none")
-    weight: Known = shown(0.25, "the part that it has in the score; null: it has none")
+    weight: Known = shown(0.25, "its part of the score; null: none")
     reporting: int = shown(3, "how many servers report it")
 
 
@@ -45,15 +45,15 @@ IndicatorRows = dict[str, IndicatorRow]
 
 
 class Headroom(BaseModel):
-    """What an upstream could carry, carries, and has left; null is "not known"."""
+    """An upstream's possible, present and remaining requests; null is "unknown"."""
 
     could_carry_per_s: Known = shown(
         1400.0, "requests/s of its servers at a load of 1 - H, beside others' load"
     )
     carries_per_s: Known = shown(1000.0, "requests/s that end, over some 10 s")
     left_per_s: Known = shown(400.0, "the one less the other; below 0: it lacks these")
-    ratio: Known = shown(0.29, "left as a part of what it could carry, 0 to 1")
-    learnt: Known = shown(0.99, "the part of what it could carry that was seen, not assumed")
+    ratio: Known = shown(0.29, "left_per_s as a part of could_carry_per_s, 0 to 1")
+    learnt: Known = shown(0.99, "part of could_carry_per_s that was seen, not assumed")
     servers: int = shown(10, "how many count: they get requests, are measured and do not leave")
     unknown: str | None = shown(None, "why figures are null")
 
@@ -67,10 +67,10 @@ class Summary(BaseModel):
     peers: int = shown(3, "how many are declared")
     revision: int = shown(4, "raised by every change of the declaration")
     ready: bool = Field(description="whether it has had its first tick")
-    degraded: list[str] = shown([], "a line for each part that does not work")
-    headroom: Known = shown(0.29, "its ratio; null: not known, its overview says why")
-    troubles: list[str] = shown(["1 of 3 servers: draining"], "why somebody should look, the worst first")
-    found: list[str] = shown([], "where a search finds servers, and not the upstream's name: the first three")
+    degraded: list[str] = shown([], "faults, one a line")
+    headroom: Known = shown(0.29, "ratio of its headroom; null: unknown, its overview has the reason")
+    troubles: list[str] = shown(["1 of 3 servers: draining"], "troubles, the worst first")
+    found: list[str] = shown([], "first three servers that a search matches, unless it matches the upstream")
 
 
 class Upstreams(BaseModel):
@@ -78,11 +78,11 @@ class Upstreams(BaseModel):
 
     upstreams: list[Summary]
     total: int = shown(1, "how many upstreams there are")
-    matching: int = shown(1, "how many of them the search finds")
+    matching: int = shown(1, "upstreams that match the search")
 
 
 class Thresholds(BaseModel):
-    """The scores between which a server is highly loaded (H and below) or has room (L and above)."""
+    """The scores of a highly loaded server (H and below) and of one with room (L and above)."""
 
     H: float = shown(0.3)
     L: float = shown(0.4)
@@ -101,21 +101,21 @@ class TableRow(BaseModel):
 
 
 class PeerRow(TableRow):
-    """A server as it stands now."""
+    """A server in its present state."""
 
-    share: float = shown(0.267, "of the requests, by weight; 0 for one that gets no new requests")
+    share: float = shown(0.267, "share of the requests, by weight; 0 for a server without new requests")
     pin: float | None = shown(None, "percentage that a person fixed")
     score: Known = shown(0.38, "weighted residual: 0 is busy, 1 is idle")
-    utilization: Indicators | None = Field(description="of its last sample, or told in-band")
+    utilization: Indicators | None = Field(description="utilization in its last sample or its responses")
     sample_age_s: float | None = shown(0.8)
     silent: bool = Field(
-        description="whether nothing came from its agent for three of its intervals, or of ticks if longer"
+        description="whether its agent is silent for three of its intervals, or of ticks if longer"
     )
-    leaving: bool = Field(description="whether its agent said that it is shutting down")
+    leaving: bool = Field(description="whether its agent has reported its shutdown")
     completed_per_tick: Known = shown(812.0)
     failed_per_tick: Known = shown(0.0)
     in_flight: float = shown(3.0)
-    waiting: Known = shown(1.0, "of those in flight; null where the law does not tell")
+    waiting: Known = shown(1.0, "waiting ones of those in flight; null: unknown to the law")
     open: Known = shown(2.0, "the others: merely open, and no work waits")
     latency_ms: Known = shown(4.1)
     why: str = shown("267: does 410 requests per busy second, from 1290 observed requests")
@@ -124,47 +124,47 @@ class PeerRow(TableRow):
         Field(
             default=None,
             exclude_if=lambda condition: condition is None,
-            description="what Kubernetes says; left out: it is no pod",
+            description="Kubernetes' report; absent: not a pod",
         ),
     ]
-    shadows: dict[str, float] = shown({"paper": 312.0}, "what the shadow laws would give it")
+    shadows: dict[str, float] = shown({"paper": 312.0}, "weights by the shadow laws")
     troubles: list[str] = shown([], "why somebody should look, the worst first")
 
 
 class LoadBalancer(BaseModel):
-    """What a load balancer last reported."""
+    """A load balancer's last report."""
 
     report_age_s: float = shown(0.4)
     silent: bool = Field(description="whether its reports are late, by the same rule as a server's samples")
-    declared: bool = Field(description="false: it came by itself, and is forgotten a minute after it left")
-    rung: str | None = shown("fresh", "where its weights come from")
-    order: list[int] | None = shown([3, 118], "(term, generation) of the weight table that it serves")
+    declared: bool = Field(description="false: it announced itself, and is forgotten a minute after it left")
+    rung: str | None = shown("fresh", "source of its weights")
+    order: list[int] | None = shown([3, 118], "(term, generation) of its weight table")
 
 
 class Refused(BaseModel):
-    """What was sent and not believed."""
+    """Refused messages."""
 
     now: dict[str, str] = shown({"sample of server-2": "not_json: Expecting value"}, "by source")
     count: dict[str, int] = shown({"not_json": 2}, "since the start, by reason")
     sources: int = Field(
-        description="how many sources there are in `now`; where servers are asked for, 20 are"
+        description="number of sources in `now`, which has at most 20 for a selection of servers"
     )
 
 
 class Totals(BaseModel):
-    """All servers of an upstream together: sums, and means of what is known."""
+    """All servers of an upstream together: sums, and means of the known figures."""
 
     servers: int = shown(3)
     up: int = shown(3)
     share: float = shown(1.0, "0: no server gets requests")
     weight: Known = shown(333.3)
     score: Known = shown(0.38)
-    utilization: dict[str, Known] = shown({"cpu": 0.62, "mem": 0.31}, "of each indicator that counts")
+    utilization: dict[str, Known] = shown({"cpu": 0.62, "mem": 0.31}, "utilization by counting indicator")
     completed_per_tick: float = shown(2410.0)
     failed_per_tick: float = shown(0.0)
     in_flight: float = shown(9.0)
     latency_ms: Known = shown(4.1, "of a request")
-    pinned: float = shown(0.0, "percent of the weight that persons fixed")
+    pinned: float = shown(0.0, "pinned percentage of the weight")
     moved: TableRow | None = Field(description="the furthest from its baseline; null: all are at theirs")
 
 
@@ -176,26 +176,26 @@ class _Published(BaseModel):
     issued_at_ms: int = shown(1790000000000)
     law: str = shown("steelyard")
     picker: str = shown("vnswrr2")
-    # The members that are left out, not null, where nginx.conf's stand.
+    # Absent, not null, if nginx.conf's hold.
     check: Annotated[Check, Field(default=None)]
     hash_key: Annotated[str, Field(default=None, examples=["cookie:session"])]
     max_conns: Annotated[int, Field(default=None, examples=[200])]
-    reporters: list[str] = shown(["edge-1", "edge-2"], "the load balancers whose traffic reports come")
+    reporters: list[str] = shown(["edge-1", "edge-2"], "load balancers whose traffic reports arrive")
     zones: Annotated[
         list[str],
-        Field(default=None, description="the servers' zones; left out: no load balancer is in any"),
+        Field(default=None, description="zones of the servers; absent: no load balancer is in any"),
     ]
     zone_factors: Annotated[
         list[list[int]],
         Field(
             default=None,
-            description="by what load balancers of each zone, and of none, multiply the weights of each "
-            "zone's servers, and of none's",
+            description="factors by which load balancers of each zone, and without one, multiply the weights "
+            "of each zone's servers, and of those without",
         ),
     ]
     digest: str = shown(
         "0c1f6b1d9d5f4c0e8a7b6c5d4e3f2a1b",
-        "of all but order, time and weights: nginx reads the whole table where it has changed",
+        "digest of all but order, time and weights: after a change nginx reads the whole table",
     )
 
 
@@ -206,14 +206,14 @@ class Table(_Published):
 
 
 class ZoneTraffic(BaseModel):
-    """What the load balancers of a zone bring, over some 5 s, and what of it leaves the zone."""
+    """Requests from the load balancers of a zone, over some 5 s, and those that leave the zone."""
 
     brings_per_s: float = shown(120.0)
     crosses_per_s: float = shown(12.0)
 
 
 class Overview(_Published):
-    """An upstream's weights beside the samples and reports that led to them."""
+    """An upstream's weights with the samples and reports behind them."""
 
     peers: list[PeerRow]
     revision: int = shown(4)
@@ -224,9 +224,9 @@ class Overview(_Published):
     indicators: IndicatorRows
     totals: Totals
     zone_traffic: Annotated[
-        dict[str, ZoneTraffic], Field(default=None, description="by zone; left out where `zones` are")
+        dict[str, ZoneTraffic], Field(default=None, description="traffic by zone; absent without `zones`")
     ]
-    matching: Annotated[int, Field(default=None, description="servers that match; left out: all are here")]
+    matching: Annotated[int, Field(default=None, description="servers that match; absent: all are here")]
     shadow_laws: list[str] = shown(["paper"])
     load_balancers: dict[str, LoadBalancer | None] = Field(description="null: none has reported")
     refused: Refused
@@ -241,7 +241,7 @@ class Shadow(BaseModel):
 
 
 class Explanation(BaseModel):
-    """All that led to a server's weight; null is "not known"."""
+    """All figures behind a server's weight; null is "unknown"."""
 
     id: str = shown("server-1")
     law: str = shown("steelyard")
@@ -255,14 +255,14 @@ class Explanation(BaseModel):
     entropy_weights: EntropyWeights
     indicators: IndicatorRows
     figures: dict[str, float | None] = Field(description="every figure of the decision, by name")
-    clamps: list[str] = Field(description="the bounds that were hit")
+    clamps: list[str] = Field(description="bounds that apply")
     parameters: dict[str, float]
     sentence: str = shown("267: does 410 requests per busy second, from 1290 observed requests")
     shadows: dict[str, Shadow]
 
 
 class Moment(BaseModel):
-    """One moment of an upstream: columns over `ids`; null is "not known"."""
+    """One moment of an upstream: columns over `ids`; null is "unknown"."""
 
     at_ms: int = shown(1790000000000)
     term: int = shown(3)
@@ -280,7 +280,7 @@ class Moment(BaseModel):
     completed: list[Known]
     latency_ms: list[Known]
     entropy: list[Known] = Field(description="the weights of `indicators`")
-    indicators: Annotated[list[str], Field(default=None, description="left out: cpu, net, io, mem")]
+    indicators: Annotated[list[str], Field(default=None, description="absent: cpu, net, io, mem")]
     further: Annotated[
         dict[str, list[Known]], Field(default=None, description="utilization by any other indicator")
     ]
@@ -291,7 +291,7 @@ class Moment(BaseModel):
 
 
 class History(BaseModel):
-    """The past of an upstream, oldest first."""
+    """The history of an upstream, oldest first."""
 
     upstream: str = shown("web")
     moments: list[Moment]

@@ -1,6 +1,6 @@
-"""Turns pydantic's validation errors into messages for the person who wrote the request.
+"""Turns pydantic's validation errors into messages for the author of the request.
 
-Pure. Each names the field, what is wrong with it, and what to write instead.
+Pure. Each names the field, the mistake, and the remedy.
 """
 
 import difflib
@@ -15,7 +15,7 @@ from steelyard_controller.api.problems import Mistake
 from steelyard_controller.declarations.upstream import Blend, Check, Peer, Upstream
 
 WHOLE = "document"
-"""The `field` of an error that concerns the document as a whole."""
+"""The `field` of a mistake in the document as a whole."""
 
 _NAME = f"^{wire.NAME.pattern}$"
 

@@ -1,4 +1,4 @@
-"""The command `steelyard`: what an operator types.
+"""The command `steelyard`, for operators.
 
 subcommands                     its entry
 *_commands, *_command           the subcommands; they ask with `api_client`

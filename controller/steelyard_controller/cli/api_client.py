@@ -1,9 +1,9 @@
 """The HTTP client for the controllers' REST API: the first controller that answers. I/O only.
 
-`error_answers` decides what an error means. Proxies and redirections are not
-followed, so that the token goes only to the URLs that were given; https uses
-the system's certificates. The token that a controller of this machine made
-itself is found by itself, and goes with changes to this machine alone.
+`error_answers` decides the meaning of an error. Proxies and redirects are not
+followed, so that the token goes only to the given URLs; https uses
+the system's certificates. The token that a controller of this machine has made
+is used without a flag, and goes with changes to this machine alone.
 """
 
 import os
@@ -43,7 +43,7 @@ class Answer(Generic[D]):
 
 
 class Controllers:
-    """The controllers at the given URLs; the one that answered last is asked first."""
+    """The controllers at the given URLs; the last one to answer is asked first."""
 
     def __init__(self, connection: Connection) -> None:
         token = connection.token
@@ -60,18 +60,18 @@ class Controllers:
         self._http = httpx.Client(
             headers=headers,
             timeout=connection.timeout_s,
-            # Making a context reads all of the system's certificates.
+            # Making a context reads all certificates of the system.
             verify=ssl.create_default_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
             trust_env=False,
         )
 
     @property
     def url(self) -> str:
-        """Return the URL of the controller that answered last, or the first one."""
+        """Return the URL of the last controller that answered, or the first one."""
         return self._urls[0]
 
     def token_for(self, url: str) -> str | None:
-        """Return the token that was given, or the one that a controller of this machine made itself."""
+        """Return the given token, or the one that a controller of this machine has made."""
         if self._token is None and httpx.URL(url).host in _THIS_MACHINE:
             with suppress(OSError, secret_file.SecretFileError):
                 return generated_token.read(generated_token.path(os.environ))
@@ -93,7 +93,7 @@ class Controllers:
 
     @contextmanager
     def stream(self, path: str, **parameters: str) -> Iterator[tuple[str, httpx.Response]]:
-        """Yield the URL and the open stream of the first controller that has one; raise `Failure`."""
+        """Yield the URL and the open stream of the first controller with one; raise `Failure`."""
         headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
         timeout = httpx.Timeout(self.timeout_s, read=max(SILENCE_S, self.timeout_s))
         with closing(
@@ -112,13 +112,13 @@ class Controllers:
     ) -> httpx.Response:
         """Return the first 2xx answer of a controller; raise `Failure`. Requests must be idempotent.
 
-        `parts` are what else `httpx` makes a request of, such as `json` and `params`.
+        `parts` are further parts of `httpx`'s request, such as `json` and `params`.
         """
         silent: list[str] = []
         unable: Failure | None = None
         for url in self._urls:
-            # A reader needs none, but of the audit log, and behind a tunnel's port on this machine may be
-            # another's controller.
+            # Reading needs no token, except for the audit log, and a tunnel's port on this machine may lead
+            # to another's controller.
             token = None if method == "GET" and path != AUDIT else self.token_for(url)
             authorization = {} if token is None else {"Authorization": f"Bearer {token}"}
             try:

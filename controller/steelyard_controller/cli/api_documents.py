@@ -1,6 +1,6 @@
-"""The documents of the REST API, with the fields that the commands read. Pure.
+"""The documents of the REST API, with the fields for the commands. Pure.
 
-Fields that a newer controller adds are ignored; fields that may be missing have defaults.
+Fields of a newer controller are ignored; fields that may be missing have defaults.
 """
 
 from typing import Annotated
@@ -9,15 +9,15 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 
 class Document(BaseModel):
-    """A JSON object of which some fields are read."""
+    """A JSON object with some known fields."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
 def printable(value: object) -> object:
-    """Return a text without the control characters that would steer a terminal; other values as they are.
+    """Return a text without control characters, which could steer a terminal; other values as they are.
 
-    The reason of a refusal may quote the refused value, which anybody may have written.
+    The reason of a refusal may quote the refused value, and any writer can have sent that.
     """
     if not isinstance(value, str):
         return value
@@ -57,7 +57,7 @@ class Live(TablePeer):
 
 
 class Indicator(Document):
-    """An indicator that is declared or reported."""
+    """A declared or reported indicator."""
 
     used: bool = True
     knee: float | None = None
@@ -65,7 +65,7 @@ class Indicator(Document):
 
 
 class LoadBalancer(Document):
-    """What one nginx last reported."""
+    """The last report of a load balancer."""
 
     report_age_s: float
     silent: bool = False
@@ -75,13 +75,13 @@ class LoadBalancer(Document):
 
 
 class Refused(Document):
-    """What is refused now, by source."""
+    """The present refusals, by source."""
 
     now: dict[Text, Text] = {}
 
 
 class Headroom(Document):
-    """What an upstream could carry, carries, and has left."""
+    """An upstream's possible, present and remaining requests."""
 
     could_carry_per_s: float | None = None
     carries_per_s: float | None = None
@@ -92,14 +92,14 @@ class Headroom(Document):
 
 
 class ZoneTraffic(Document):
-    """What a zone's load balancers bring, and what of it leaves the zone."""
+    """The requests of a zone's load balancers, and those that leave the zone."""
 
     brings_per_s: float
     crosses_per_s: float
 
 
 class Published(Document):
-    """What a weight table and an overview say of their upstream."""
+    """The common fields of a weight table and an overview."""
 
     upstream: Text
     term: int
@@ -115,7 +115,7 @@ class Table(Published):
 
 
 class Overview(Published):
-    """`GET /v1/upstreams/{upstream}`, and what `GET /v1/events` calls a tick."""
+    """`GET /v1/upstreams/{upstream}`, and a tick of `GET /v1/events`."""
 
     revision: int = 0
     alert: bool = False
@@ -139,7 +139,7 @@ class Declared(Document):
 
 
 class Leader(Document):
-    """Who leads."""
+    """The leading controller."""
 
     id: Text
     url: Text
@@ -181,7 +181,7 @@ class Upstreams(Document):
 
 
 class Shadow(Document):
-    """What a shadow would have given."""
+    """A shadow law's weight."""
 
     weight: float
     sentence: Text
@@ -224,7 +224,7 @@ class History(Document):
 
 
 class Change(Document):
-    """What `GET /v1/events` calls a change."""
+    """A change of `GET /v1/events`."""
 
     revision: int | None = None
     what: Text = ""
@@ -250,7 +250,7 @@ class Audit(Document):
 
 
 class Mistake(Document):
-    """One field of a document that was refused."""
+    """One field of a refused document."""
 
     field: Text = ""
     message: Text = ""

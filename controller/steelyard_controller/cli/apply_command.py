@@ -1,11 +1,12 @@
-"""`steelyard apply` and `save`: declare the upstreams of a YAML file; write what is declared as such a file.
+"""`steelyard apply` and `save`: declare the upstreams of a YAML file; write the declarations as such a file.
 
-Everything that the file does not name stays as it is: a drain, a pin, a server
-that its agent registered. With --prune servers that it does not name are removed,
-and with --replace all is as the file has it. A dry run asks the controller.
+Everything outside of the file stays as it is: a drain, a pin, a server
+that its agent registered. --prune removes the servers that the file does not name,
+and --replace makes everything as in the file. A dry run asks the controller.
 
-Of a server `save` has the address and the baseline, and of state and pin what is not the default: so to apply
-it undoes no drain and no pin of later. Servers that Kubernetes declares are left out: it declares them again.
+For a server, `save` writes the address and the baseline, and a state and pin other than the default: so
+applying it does not undo later drains and pins. It leaves out servers from Kubernetes, which declares them
+again.
 """
 
 import argparse
@@ -33,24 +34,24 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     parser = subparsers.add_parser(
         "apply",
         help="declare the upstreams of a YAML file",
-        description="Declare what stands below `upstreams:` in a YAML file, as in the controller's own. What "
-        "the file does not say stays as it is: states, pins, servers that their agents registered.",
+        description="Declare the upstreams below `upstreams:` in a YAML file, as in the controller's own. "
+        "Everything else stays as it is: states, pins, servers registered by their agents.",
     )
     parser.add_argument("file", metavar="FILE", type=Path)
-    parser.add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
+    parser.add_argument("--dry-run", action="store_true", help="print the changes, and change nothing")
     more = parser.add_mutually_exclusive_group()
-    more.add_argument("--prune", action="store_true", help="remove the servers that the file does not name")
+    more.add_argument("--prune", action="store_true", help="remove servers that are not in the file")
     more.add_argument(
         "--replace",
         action="store_true",
-        help="have all as the file has it: what it does not say gets its default, drains and pins are lifted",
+        help="make everything as in the file: other fields get their defaults, drains and pins are lifted",
     )
     connection_flags.add(parser, run=_apply)
     save = subparsers.add_parser(
         "save",
-        help="what is declared, as YAML for `apply`",
-        description="Write what is declared of one upstream or of all, as YAML that `steelyard apply` takes. "
-        "States and pins are there where somebody has set them; servers of Kubernetes are not.",
+        help="print declarations as YAML for `apply`",
+        description="Print the declarations of one upstream or of all, as YAML for `steelyard apply`. "
+        "States and pins appear if they differ from the default; servers from Kubernetes do not.",
     )
     save.add_argument("upstream", nargs="?", metavar="UPSTREAM", help="of this one alone")
     connection_flags.add(save, run=_save)
@@ -106,7 +107,7 @@ def _sections(file: Path) -> "dict[str, Upstream]":
 
 
 def declared(session: Session, name: str) -> "tuple[Upstream | None, str | None]":
-    """Return the current declaration and its ETag; None where there is none."""
+    """Return the current declaration and its ETag; None if there is none."""
     from steelyard_controller.declarations.upstream import Upstream
 
     where = path("upstreams", name, "declaration")
@@ -126,21 +127,21 @@ def _merged(before: "Upstream | None", section: "Upstream", *, prune: bool) -> "
 
     if before is None:
         return section
-    # `with_file` removes peers that the file declared before and no longer does: with --prune, all of them.
+    # `with_file` removes peers of earlier files that this one lacks: with --prune, all of them.
     known = tuple(peer.id for peer in before.peers) if prune else ()
     merged = with_file(Declaration(upstream=before, file_peers=known), section)
     return before if merged is None else merged.upstream
 
 
 def _tried(session: Session, name: str, after: "Upstream", tag: str | None) -> str:
-    """Return what the controller says that it would change."""
+    """Return the changes that the controller would make."""
     where = path("upstreams", name, "dry-run")
     answer = _put(session, where, after, tag)
     return error_answers.document(Change, answer.content, session.controllers.url, where).what
 
 
 def _put(session: Session, where: str, after: "Upstream", tag: str | None) -> "Response":
-    # Refused where somebody else has changed the declaration since it was read.
+    # Refused if the declaration has changed since it was read.
     headers = {"If-None-Match": "*"} if tag is None else {"If-Match": tag}
     return session.controllers.send("PUT", where, json=after.model_dump(mode="json"), headers=headers)
 
@@ -149,7 +150,7 @@ def _declare(session: Session, name: str, after: "Upstream", tag: str | None) ->
     try:
         _put(session, path("upstreams", name), after, tag)
     except Failure as failure:
-        # A controller that did it may not have been heard; the next one then refuses it, for what it did.
+        # A controller may have made the change without its answer arriving; the next one then refuses it.
         if failure.status != Exit.NOT_DONE or declared(session, name)[0] != after:
             raise
 
@@ -163,7 +164,7 @@ def _save(given: argparse.Namespace) -> int:
             names = [connection_flags.name(given.upstream, "an upstream")]
         sections = {}
         for name in names:
-            # Fails where there is no such upstream.
+            # Fails if there is no such upstream.
             overview = session.controllers.get(Overview, path("upstreams", name)).document
             pods = {peer.id for peer in overview.peers if peer.pod is not None}
             upstream, _ = declared(session, name)

@@ -1,4 +1,4 @@
-"""The session of a command: its API client, its output, and the upstream that it is about."""
+"""The session of a command: its API client, its output, and its upstream."""
 
 import argparse
 import os
@@ -30,21 +30,21 @@ def opened(given: argparse.Namespace) -> Iterator[Session]:
 
 
 def add_upstream(parser: argparse.ArgumentParser) -> None:
-    """Add the argument UPSTREAM, which may be left out where there is only one."""
+    """Add the argument UPSTREAM, which may be left out if there is only one."""
     parser.add_argument(
-        "upstream", nargs="?", metavar="UPSTREAM", help="its name; may be left out where there is only one"
+        "upstream", nargs="?", metavar="UPSTREAM", help="name of the upstream (default: the only one)"
     )
 
 
 def upstream_of(session: Session, given: argparse.Namespace) -> str:
-    """Return the upstream that is named, or the only one; raise `Failure` where there are none or several."""
+    """Return the named upstream, or the only one; raise `Failure` if there are none or several."""
     named: str | None = given.upstream
     if named is not None:
         return connection_flags.name(named, "an upstream")
     names = [row.name for row in session.controllers.get(Upstreams, "/v1/upstreams").document.upstreams]
     if not names:
         raise Failure(
-            Exit.UNKNOWN, "no upstream is declared yet: `steelyard apply FILE` declares those of a file"
+            Exit.UNKNOWN, "no upstream is declared yet: declare those of a file with `steelyard apply FILE`"
         )
     if len(names) > 1:
         raise UsageError(f"there are several upstreams; name one of: {', '.join(names)}")

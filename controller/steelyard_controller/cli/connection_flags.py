@@ -36,8 +36,8 @@ def add(parser: argparse.ArgumentParser, **defaults: object) -> None:
     unset = argparse.SUPPRESS
     group = parser.add_argument_group("the controller, and how it is asked")
     group.add_argument(
-        "--url", default=unset, metavar="URL,…", help=f"its REST API (STEELYARD_URL, {DEFAULT_URL}); "
-        "of several the first that answers",
+        "--url", default=unset, metavar="URL,…", help="controllers' REST APIs, asked in turn until one "
+        f"answers (STEELYARD_URL, default {DEFAULT_URL})",
     )  # fmt: skip
     group.add_argument(
         "--token-file",
@@ -50,7 +50,7 @@ def add(parser: argparse.ArgumentParser, **defaults: object) -> None:
         "--timeout", default=unset, metavar="SECONDS", help=f"for each answer ({DEFAULT_TIMEOUT_S:g})"
     )
     group.add_argument(
-        "--json", default=unset, action="store_true", help="the API's own document instead of a table"
+        "--json", default=unset, action="store_true", help="print the API's own document instead of a table"
     )
     parser.set_defaults(**defaults)
 
@@ -76,12 +76,12 @@ def connection(options: argparse.Namespace, environment: Mapping[str, str]) -> C
 
 
 def wants_json(options: argparse.Namespace) -> bool:
-    """Tell whether --json is given."""
+    """Return whether --json is given."""
     return bool(getattr(options, "json", False))
 
 
 def name(text: str, what: str) -> str:
-    """Return `text` if it can be the name of an upstream or a peer; raise `UsageError` otherwise."""
+    """Return `text` if it can name an upstream or a peer; raise `UsageError` otherwise."""
     if not wire.is_name(text):
         raise UsageError(
             f"{text[:80]!r} cannot be the name of {what}: names have 1 to 64 letters, digits, dots, dashes "
@@ -91,12 +91,12 @@ def name(text: str, what: str) -> str:
 
 
 def as_token(text: str, source: str) -> str:
-    """Return the first token in a text; raise `UsageError` where there is none that fits into a header."""
+    """Return the first token in a text; raise `UsageError` if none fits into a header."""
     token = next((line.strip() for line in text.splitlines() if line.strip()), "")
     if not token:
         raise UsageError(f"{source} holds no token: put it there, in one line, or leave it out")
     if not all("!" <= letter <= "~" for letter in token):
-        raise UsageError(f"{source} holds something that is no token: no spaces, ASCII only")
+        raise UsageError(f"{source} holds no valid token: give one without spaces, in ASCII")
     return token
 
 
@@ -113,7 +113,7 @@ def _url(text: str, source: str) -> str:
 
 
 def number(flag: str, text: str, most: float, advice: str) -> float:
-    """Return the number above 0 and up to `most` that a flag gives; raise `UsageError` with the advice."""
+    """Return a flag's number above 0 and up to `most`; raise `UsageError` with the advice."""
     try:
         value = float(text)
     except ValueError:

@@ -20,7 +20,7 @@ _STATUSES = {
 
 
 def failure(url: str, status: int, body: bytes) -> Failure:
-    """Return the failure that a problem document means."""
+    """Return the failure of a problem document."""
     try:
         problem = Problem.model_validate_json(body)
     except ValidationError:
@@ -35,12 +35,12 @@ def failure(url: str, status: int, body: bytes) -> Failure:
     if status == 401 and "--token-file" not in said:
         said = f"{said}; give a token with --token-file or STEELYARD_TOKEN"
     meaning = _STATUSES.get(status, Exit.NOT_DONE)
-    # The URL matters where another controller, or another token, might get another answer.
+    # The URL matters if another controller, or another token, might get another answer.
     return Failure(meaning, said if meaning in {Exit.UNKNOWN, Exit.NOT_DONE} else f"{url}: {said}")
 
 
 def not_a_controller(url: str, status: int) -> Failure:
-    """Return the failure for an answer that is not a controller's."""
+    """Return the failure for an answer from something other than a controller."""
     return Failure(
         Exit.UNREACHABLE,
         f"{url} answers (status {status}), but not as a controller does: name its REST API with --url",
@@ -48,7 +48,7 @@ def not_a_controller(url: str, status: int) -> Failure:
 
 
 def document(model: type[D], text: bytes | str, url: str, path: str) -> D:
-    """Return a controller's document; raise `Failure` for one that this version cannot read."""
+    """Return a controller's document; raise `Failure` if this version cannot read it."""
     try:
         return model.model_validate_json(text)
     except ValidationError as error:

@@ -59,10 +59,10 @@ class Feed:
         self._ending.set()
         connected = self._connected
         if connected is not None:
-            # This ends the thread's read. Not SSLSocket's shutdown: it would drop the session that is read.
+            # This ends the thread's read. Not SSLSocket's shutdown: it would drop the session being read.
             with contextlib.suppress(OSError):
                 socket.socket.shutdown(connected, socket.SHUT_RDWR)
-        # A thread that is just connecting ends with the process.
+        # A thread in the middle of connecting ends with the process.
         self._thread.join(PATIENCE_S)
 
     def _follow(self) -> None:
@@ -111,7 +111,7 @@ def _tell(url: str, upstream: str, event: ServerSentEvent, tell: Callable[[Event
         tell(f"changed: {change.what}")
     elif event.event == "role":
         service = error_answers.document(Service, event.data, url, PATH)
-        nobody = "nobody leads now: the last tables hold"
+        nobody = "no controller leads now: the last tables hold"
         tell(nobody if service.leader is None else f"{service.leader.id} leads")
     elif event.event == "gap":
-        tell("changes were made that were not heard of")
+        tell("some changes were missed")

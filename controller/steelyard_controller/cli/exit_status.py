@@ -1,4 +1,4 @@
-"""The exit statuses of `steelyard`, and the exceptions that lead to them. Pure."""
+"""The exit statuses of `steelyard`, and their exceptions. Pure."""
 
 from enum import IntEnum
 
@@ -29,7 +29,7 @@ MEANINGS = {
 
 
 class Failure(Exception):
-    """Ends the command with `status`; the message is one line that names the cause and the remedy."""
+    """Ends the command with `status`; the message is one line with the cause and the remedy."""
 
     def __init__(self, status: Exit, message: str) -> None:
         super().__init__(message)

@@ -12,13 +12,13 @@ from steelyard_controller.cli.exit_status import Exit, UsageError
 from steelyard_controller.cli.terminal.output import Output
 
 KINDS = {
-    "agent": ("UPSTREAM/SERVER", "the key that signs the samples of one server"),
+    "agent": ("UPSTREAM/SERVER", "key that signs the samples of one server"),
     "agents": (
         None,
-        "the key that signs the samples of any server, for the agent of a Kubernetes node's pods",
+        "key that signs the samples of any server, for the agent of a Kubernetes node's pods",
     ),
-    "token": ("UPSTREAM/SERVER", "the token with which one server may register and remove itself"),
-    "lb": ("NAME", "the key of one load balancer: it reads tables, and signs its own traffic reports"),
+    "token": ("UPSTREAM/SERVER", "token with which one server may register and remove itself"),
+    "lb": ("NAME", "key of one load balancer, to read tables and to sign its own traffic reports"),
 }
 
 
@@ -27,9 +27,9 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     parser = subparsers.add_parser(
         "keys",
         help="derive a key or a token for one server, one load balancer, or the agents of many servers",
-        description="Print a key or a token that is derived from the shared key and speaks for one sender "
-        "alone (`agents`: for samples of all servers, and nothing else), for controllers with --derived-keys "
-        "accept or require. The same is printed each time.",
+        description="Print a key or a token derived from the shared key and valid for one sender only "
+        "(`agents`: for samples of all servers, and nothing else). Controllers need --derived-keys "
+        "accept or require. Each run prints the same.",
     )
     kinds = parser.add_subparsers(required=True, dest="kind", metavar="KIND")
     for kind, (name, about) in KINDS.items():
@@ -78,5 +78,5 @@ def _shared(file: Path | None) -> bytes:
     except ValueError as error:
         raise UsageError(f"STEELYARD_KEY: {error}") from None
     if key.startswith(b"lb."):
-        raise UsageError("this is a load balancer's key, from which no other can be derived")
+        raise UsageError("this is a load balancer's key, and other keys derive from the shared one only")
     return key

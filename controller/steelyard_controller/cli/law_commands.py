@@ -1,4 +1,4 @@
-"""`steelyard laws` and `replay`: the laws' parameters, and what a law would have done.
+"""`steelyard laws` and `replay`: the laws' parameters, and a law's decisions on recorded snapshots.
 
 steelyard replay --law L [--set H=0.5]... [--config FILE] [--plot FILE]   < snapshots > decisions
 """
@@ -28,16 +28,16 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     laws.set_defaults(run=_laws)
     parser = subparsers.add_parser(
         "replay",
-        help="what would a law have done: snapshots in, decisions out",
-        description="Read snapshots as JSON lines on standard input, write one decision a line, as JSON. "
-        "The first malformed line ends it: its number and what is wrong on standard error, exit status 2.",
+        help="run a law on recorded snapshots: snapshots in, decisions out",
+        description="Read snapshots as JSON lines on standard input, and print one decision a line, as JSON. "
+        "The first malformed line ends it: standard error has its number and its mistake, exit status 2.",
     )
     parser.add_argument("--law", required=True, help="`steelyard laws` describes them")
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", dest="settings", help="set a parameter"
     )
     parser.add_argument(
-        "--config", type=Path, help="a YAML or JSON file of parameters by name; --set is stronger"
+        "--config", type=Path, help="YAML or JSON file of parameters by name; --set overrides it"
     )
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw it (png, svg or pdf)")
     parser.add_argument(
@@ -47,7 +47,7 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
 
 
 def _laws(given: argparse.Namespace) -> int:
-    from steelyard_controller import laws  # numpy takes a moment that others need not wait
+    from steelyard_controller import laws  # numpy takes a moment that other commands save
 
     lines = []
     for name in laws.NAMES:
@@ -60,7 +60,7 @@ def _laws(given: argparse.Namespace) -> int:
 
 
 def _replay(options: argparse.Namespace) -> int:
-    from steelyard_controller import laws  # numpy takes a moment that others need not wait
+    from steelyard_controller import laws  # numpy takes a moment that other commands save
 
     parameters = {**_from_config(options.config), **_from_settings(options.settings)}
     try:
@@ -79,7 +79,7 @@ def _replay_lines(law: "Law", kept: "list[Decision] | None") -> int:
 
     memory, previous_t_s = law.start(), None
     if isinstance(sys.stdin, TextIOWrapper):
-        # Bytes that are not UTF-8 are shown as such: they make a malformed line.
+        # Bytes other than UTF-8 are escaped: they make a malformed line.
         sys.stdin.reconfigure(encoding="utf-8", errors="replace")
     for number, text in enumerate(sys.stdin, start=1):
         if not text.strip():

@@ -1,6 +1,6 @@
 """`steelyard drain`, `undrain`, `state`, `pin`, `unpin`: the commands that change a peer.
 
-Each says what it changed, and with --wait what that does to the shares of the requests.
+Each prints its change, and with --wait the effect on the shares of the requests.
 """
 
 import argparse
@@ -18,10 +18,10 @@ from steelyard_controller.cli.views import peer_change as view
 
 STATES = ("up", "drain", "down", "backup")
 
-# A tick that was under way at the change still publishes what was declared before.
+# A tick under way at the change still publishes the previous declaration.
 TABLES_UNTIL_IT_SHOWS = 2
 
-# Between two requests for the overview: a tenth of a usual tick.
+# Pause between two requests for the overview: a tenth of a usual tick.
 POLL_S = 0.1
 
 
@@ -106,7 +106,7 @@ def _declared(session: Session, upstream: str, peer: str) -> Answer[Declared]:
 def _change(
     session: Session, upstream: str, before: Declared, patch: Mapping[str, Any], *, wait: bool
 ) -> int:
-    """Patch a peer and say what changed; return the exit status."""
+    """Patch a peer and print the change; return the exit status."""
     shares = _overview(session, upstream)
     where = path("upstreams", upstream, "peers", before.id)
     after = session.controllers.patch(Declared, where, patch).document
@@ -125,7 +125,7 @@ def _change(
     if shown is None:
         raise Failure(
             Exit.NOT_WELL,
-            f"the change is kept, but {upstream} has no new weight table yet: `steelyard status` says why",
+            f"the change is kept, but {upstream} has no new weight table yet: see `steelyard status`",
         )
     session.out.lines(view.alone(shown, look))
     if shares is not None:
@@ -144,7 +144,7 @@ def _overview(session: Session, upstream: str) -> Overview | None:
 
 
 def _next_table(session: Session, upstream: str) -> Overview | None:
-    """Return the first overview whose table surely has the change made before this call; None: too late."""
+    """Return the first overview whose table has the change made before this call; None: too late."""
     tick_s = session.controllers.get(Service, "/v1/service").document.tick_s
     first = _overview(session, upstream)
     give_up_s = time.monotonic() + (TABLES_UNTIL_IT_SHOWS + 1) * tick_s + session.controllers.timeout_s
@@ -158,5 +158,5 @@ def _next_table(session: Session, upstream: str) -> Overview | None:
 
 
 def _is_later(first: Overview, now: Overview) -> bool:
-    """Tell whether the tick of `now` began after `first` was read; a new leader's ticks have the change."""
+    """Return whether the tick of `now` began after `first` was read; a new leader's ticks have the change."""
     return now.term > first.term or now.generation >= first.generation + TABLES_UNTIL_IT_SHOWS

@@ -24,10 +24,10 @@ from steelyard_controller.laws.snapshot import (
     Snapshot,
 )
 
-# One of each peer.
+# Parameters of a peer, one each.
 FIGURES = ("baseline", "completed", "failed", "in_flight", "latency_s", "pinned", "up_s", "cost")
 
-# Ages beyond this are an error of the recording, not lateness.
+# Larger ages are an error of the recording, not lateness.
 MOST_TICKS = 1_000_000
 
 _Ticks = Annotated[int, Meta(ge=0, le=MOST_TICKS)]
@@ -37,7 +37,7 @@ _Utilization = Annotated[float, Meta(ge=0.0, le=MAX_UTILIZATION)] | None
 
 
 class Malformed(Exception):
-    """A line that is not a snapshot; the message says why."""
+    """A line other than a snapshot; the message has the reason."""
 
 
 class _Peer(Struct):
@@ -71,8 +71,8 @@ _READER = msgspec.json.Decoder(_Line)
 def parse(text: str, *, previous_t_s: float | None = None) -> Snapshot:
     """Return the snapshot of one line; raises `Malformed`.
 
-    The tick's length is the time since `previous_t_s`, and 1 s where there is none or where the
-    time does not advance. Beside the keys of the interface a peer may have `leaving`, `eligible`
+    The tick's length is the time since `previous_t_s`, or 1 s for the first line and for a time that
+    does not advance. Beside the keys of the interface a peer may have `leaving`, `eligible`
     (booleans), `pinned`, `up_s` and `cost` (a number or null), and the line `knees` by indicator; unknown
     keys are ignored.
     """
@@ -106,7 +106,7 @@ def parse(text: str, *, previous_t_s: float | None = None) -> Snapshot:
 
 
 def line_of(decision: Decision) -> str:
-    """Return a decision as one line; arrays are in the order of the peers, null is "not known"."""
+    """Return a decision as one line; arrays are in the order of the peers, null is "unknown"."""
     further = {} if decision.indicators == INDICATORS else {"indicators": decision.indicators}
     line: dict[str, object] = {
         "t_s": decision.t_s,
@@ -170,6 +170,6 @@ def _floats(values: Sequence[float | None]) -> Floats:
 def _matrix(
     rows: Sequence[Sequence[float | None] | None], given: Sequence[str], names: Sequence[str]
 ) -> Floats:
-    """Return a column for each of `names` out of rows in the order of `given`; NaN where it is not there."""
+    """Return a column for each of `names`, from rows in the order of `given`; NaN for a missing one."""
     by_name = [dict(zip(given, row or (), strict=False)) for row in rows]
     return np.array([[each.get(name) for name in names] for each in by_name], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Draw what a law did: shares, scores against H and L, and the estimates, over time.
+"""Draw a law's decisions: shares, scores against H and L, and the estimates, over time.
 
 Needs matplotlib, which is optional (`pip install 'steelyard-controller[plot]'`).
 """
@@ -10,7 +10,7 @@ import numpy as np
 
 from steelyard_controller.laws.decision import Decision
 
-# More lines than this in one panel cannot be told apart.
+# With more lines in one panel, a reader cannot distinguish them.
 MOST_PEERS = 20
 
 

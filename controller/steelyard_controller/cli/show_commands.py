@@ -33,18 +33,18 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     """Add the commands, in the order of --help."""
     status = subparsers.add_parser(
         "status",
-        help="who leads, what is declared, is it well (exit status 1: it is not)",
-        description="Who leads, what is declared, and is it well: exit status 1 where nobody leads, an "
-        "upstream has had no tick yet or something is degraded. With UPSTREAM, or where there is only one: "
-        "its servers, load balancers and what is refused. Of more than 50 those that need a look first. "
+        help="show the leader, upstreams and faults (exit status 1 with faults)",
+        description="Show the leader, the upstreams and their faults. The exit status is 1 if no controller "
+        "leads, an upstream has had no tick yet or something is degraded. With UPSTREAM, or with only one: "
+        "its servers, load balancers and refused messages; with more than 50 servers, the most troubled. "
         '--json: {"service": …, "upstreams": […], "overview": … (only with UPSTREAM)}.',
     )
     status.add_argument("upstream", nargs="?", metavar="UPSTREAM", help="look at this one closely")
     status.add_argument("--search", metavar="TEXT", help="those with it in a name, or in a server's address")
-    status.add_argument("--limit", metavar="N", type=int, help="so many at the most (50; --json: all)")
+    status.add_argument("--limit", metavar="N", type=int, help="servers at most (default 50; --json: all)")
     connection_flags.add(status, run=_status)
     upstreams = subparsers.add_parser(
-        "upstreams", help="which upstreams there are", description="List the upstreams: GET /v1/upstreams."
+        "upstreams", help="list the upstreams", description="List the upstreams: GET /v1/upstreams."
     )
     connection_flags.add(upstreams, run=_upstreams)
     _add_of_one(subparsers)
@@ -63,7 +63,7 @@ def _add_of_one(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]
     explain = subparsers.add_parser(
         "explain",
         help="why a peer has its weight",
-        description="Say why a peer has its weight, then every figure behind it: "
+        description="Explain a peer's weight in a sentence and list every figure behind it: "
         "GET /v1/upstreams/UPSTREAM/peers/PEER/explain.",
     )
     add_upstream(explain)
@@ -85,18 +85,18 @@ def _add_others(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]
     audit = subparsers.add_parser(
         "audit",
         help="who changed what",
-        description="Say who changed what of an upstream, or of all, newest first: GET /v1/audit. --json has "
-        "every field before and after.",
+        description="List the changes of an upstream, or of all, with their authors, newest first: "
+        "GET /v1/audit. --json has every field before and after.",
     )
     audit.add_argument("upstream", nargs="?", metavar="UPSTREAM", help="of this one alone")
-    audit.add_argument("--limit", default=50, type=int, metavar="N", help="at most so many, up to 1000 (50)")
+    audit.add_argument("--limit", default=50, type=int, metavar="N", help="changes at most, up to 1000 (50)")
     audit.add_argument("--before", type=int, metavar="ID", help="those before this one")
     connection_flags.add(audit, run=_audit)
     page = subparsers.add_parser(
         "page",
-        help="the link of the controller's page, with the token",
-        description="The link of the controller's page. What stands behind its # is the token, which the "
-        "browser keeps until the tab is closed and sends with each change; it is in no request for the page.",
+        help="print the link to the controller's page, with the token",
+        description="Print the link to the controller's page. The part behind its # is the token: the "
+        "browser keeps it until the tab is closed and sends it with each change; page requests lack it.",
     )
     connection_flags.add(page, run=_page)
 

@@ -1,7 +1,7 @@
-"""The entry of `steelyard`: its subcommands, the flags they share, and the exit status.
+"""The entry of `steelyard`: its subcommands, their common flags, and the exit status.
 
 A module of subcommands adds its own parsers with `add`; a new module goes into
-`COMMANDS`. What is slow to import (numpy) is imported by the subcommand that runs.
+`COMMANDS`. A subcommand imports slow modules (numpy) only when it runs.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand; returns the exit status."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal of another encoding shows what it can
+            stream.reconfigure(errors="replace")  # a terminal of another encoding shows the rest
     parsed = _parser().parse_args(arguments)
     run: Callable[[argparse.Namespace], int] = parsed.run
     try:
@@ -48,7 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        # The reader has gone (`| head`); nothing is left to say, not even by the interpreter at its exit.
+        # The reader has left (`| head`); nothing more can be written, not even by the interpreter at its
+        # exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
 
@@ -56,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="steelyard",
-        description="See and steer the weights of nginx's servers.",
+        description="Show and steer the weights of nginx's servers.",
         epilog="exit status: " + "; ".join(f"{status:d} {meaning}" for status, meaning in MEANINGS.items()),
         allow_abbrev=False,
     )

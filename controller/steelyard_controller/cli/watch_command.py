@@ -18,7 +18,7 @@ from steelyard_controller.cli.terminal.output import Output, can_draw
 from steelyard_controller.cli.views import live_table as view
 from steelyard_controller.cli.views import service_status as status_view
 
-# What happened last, at the foot of the screen.
+# The latest events, at the foot of the screen.
 NOTES = 3
 
 
@@ -27,8 +27,8 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     parser = subparsers.add_parser(
         "watch",
         help="an upstream live",
-        description="Show an upstream live (GET /v1/events): a table that is drawn anew at each tick, q or "
-        "ctrl-C ends; where standard output is no terminal, a line for each tick. "
+        description="Show an upstream live (GET /v1/events): a table that changes at each tick; q or "
+        "ctrl-C ends it. If standard output is no terminal: a line for each tick. "
         "--json: the overview of each tick, one a line.",
     )
     add_upstream(parser)
@@ -40,7 +40,7 @@ def _run(given: argparse.Namespace) -> int:
     count = _count(given.count)
     with opened(given) as session:
         upstream = upstream_of(session, given)
-        # A stream may be silent for long; a short request finds out first whether the controller answers.
+        # A stream may be silent for long; a short request shows first whether the controller answers.
         session.controllers.get(Service, "/v1/service")
         draws = can_draw() and not session.out.as_json
         show = _on_screen if draws else _in_lines
@@ -90,7 +90,7 @@ def _on_screen(controllers: Controllers, upstream: str, out: Output, count: int 
                             notes.append(text)
                         case Failure() as failure:
                             ended = failure
-    # What was seen last stays in the terminal.
+    # The last screen stays in the terminal.
     if newest is not None:
         out.lines(status_view.of_overview(newest, out.look))
     if ended is not None:

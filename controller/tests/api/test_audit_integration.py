@@ -129,9 +129,7 @@ def test_a_token_is_valid_and_invalid_from_the_moment_the_file_changes(pair: Pai
 
     # A mistake: what held before holds, and both say where it is, whether or not anybody asks.
     pair.say(*LINES[1:-1], f"carl {new} drian", LINES[-1])
-    fault = (
-        f"the tokens file {pair.tokens}: line 4: its third field has a scope that there is not: write read"
-    )
+    fault = f"the tokens file {pair.tokens}: line 4: its third field has an unknown scope: write read"
     for each in (pair.standby, pair.leader):
         wait_until(lambda each=each: fault in each.log.read_text())  # type: ignore[misc]
         assert fault in str(LOCAL.get(f"{each.url}/readyz").json()["degraded"])

@@ -171,8 +171,8 @@ def test_a_standby_passes_on_no_more_rights_than_it_knows_of(
     [
         (f"anna {ANNA}", "2 fields"),
         (f"anna {ANNA} drain web shop", "5 fields"),
-        (f"anna drain {ANNA}", "third field has a scope"),
-        (f"anna {ANNA} write", "third field has a scope"),
+        (f"anna drain {ANNA}", "third field has an unknown scope"),
+        (f"anna {ANNA} write", "third field has an unknown scope"),
         (f"anna {ANNA} drain web;shop", "fourth field"),
         ("anna short drain", "at least 16"),
         ("anna sha256:abc drain", "64 hexadecimal digits"),
@@ -182,7 +182,7 @@ def test_a_standby_passes_on_no_more_rights_than_it_knows_of(
         (f"{'a' * 129} {ANNA} drain", "its name"),
         (f"carl {DEPLOY} drain", "line 4 has this token"),
         (f"carl sha256:{hashlib.sha256(DEPLOY.encode()).hexdigest()} drain", "line 4 has this token"),
-        ("bob@example.org - drain", "twice"),
+        ("bob@example.org - drain", "two lines"),
     ],
 )
 def test_a_broken_line_is_named_with_the_remedy_and_not_quoted(line: str, said: str) -> None:
@@ -241,8 +241,8 @@ def test_the_file_is_valid_from_the_moment_it_changes_and_kept_while_it_is_broke
     for broken in ("", f"carl {ANNA} drian\n"):
         path.write_text(broken)
         assert file.access().grant_of(DEPLOY)
-    assert "line 1: its third field has a scope that there is not: write read, agent" in str(faults["tokens"])
-    assert "the tokens of before hold, removed ones too" in str(faults["tokens"])
+    assert "line 1: its third field has an unknown scope: write read, agent" in str(faults["tokens"])
+    assert "the previous tokens hold, removed ones too" in str(faults["tokens"])
     path.unlink()
     assert file.access().grant_of(DEPLOY)
     assert "No such file" in str(faults["tokens"])

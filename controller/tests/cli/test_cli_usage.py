@@ -71,7 +71,7 @@ def test_flags_are_stronger_than_the_environment() -> None:
         (["--url", "http://a?x=1"], {}, "--url: 'http://a?x=1' is no URL"),
         ([], {"STEELYARD_URL": "nonsense"}, "STEELYARD_URL: 'nonsense' is no URL"),
         ([], {"STEELYARD_TOKEN": ""}, "STEELYARD_TOKEN holds no token"),
-        ([], {"STEELYARD_TOKEN": "two words"}, "STEELYARD_TOKEN holds something that is no token"),
+        ([], {"STEELYARD_TOKEN": "two words"}, "STEELYARD_TOKEN holds no valid token"),
         (["--timeout", "0"], {}, "--timeout 0: give seconds"),
         (["--timeout", "nan"], {}, "--timeout nan: give seconds"),
     ],
@@ -224,7 +224,7 @@ def test_keys_prints_what_the_examples_say(
         (("lb", "a/b"), DERIVED["shared"], "cannot be the name of a load balancer"),
         (("lb", "edge-1"), None, "name its file with --key-file"),
         (("lb", "edge-1"), "short", "a key has at least 16 bytes"),
-        (("lb", "edge-2"), DERIVED["load_balancer"]["key"], "no other can be derived"),
+        (("lb", "edge-2"), DERIVED["load_balancer"]["key"], "other keys derive from the shared one only"),
     ],
 )
 def test_keys_refuses_what_gives_no_key(

@@ -55,7 +55,7 @@ def test_a_load_balancer_that_nobody_declared_is_named() -> None:
     document = overview()
     document["load_balancers"]["edge-1"]["declared"] = False
     lines = service_status.of_overview(of(document), PIPED)
-    assert lines[-1] == "not declared in load_balancers, and read while they report: edge-1"
+    assert lines[-1] == "announced, not declared in load_balancers: edge-1"
     nobody = service_status.of_overview(of({**document, "load_balancers": {}}), PIPED)
     assert nobody[-1] == "no load balancer reports traffic, and none is declared"
 
@@ -179,7 +179,7 @@ def test_high_load_and_what_is_wrong_are_said() -> None:
         ),
         (
             {"role": "waiting", "leader": None, "state": "memory", "uptime_s": 59.9},
-            "edge-a-8081 waits: nobody leads now  state in memory only, up 59 s, version 0.1.0",
+            "edge-a-8081 waits: no controller leads now  state in memory only, up 59 s, version 0.1.0",
         ),
     ],
 )

@@ -9,7 +9,7 @@ all n requests; later a request's part fades by 1/N with each further request (N
     x  = (A1 - r A0) / (1 - r)   off by at most e = (1 + r) / (2 (1 - r)) ms, from the rounding
 
 For few requests e is large. So the reported mean begins as A1. For each span, from the longest to the
-latest, it is moved into [x - e, x + e], no further: it follows at once a change that the latest requests
+latest, it is moved into [x - e, x + e], no further. It follows at once a change that the latest requests
 prove, and does not follow the rounding.
 """
 

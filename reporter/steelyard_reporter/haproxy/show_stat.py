@@ -35,7 +35,7 @@ class ServerRow:
 
     completed, failed   tries with a response below 500, and all others; in TCP, ended connections, and
                         failed ones
-    timed               number of requests in the mean `latency_ms`, which is rounded up
+    timed               number of requests in the mean `latency_ms`, rounded up
     status              as on the statistics page, such as UP, DRAIN, MAINT, `DOWN 1/2`
     weight              configured weight, 0..256
     address             empty if the socket's level is below `operator`

@@ -1,4 +1,4 @@
-"""The mean latency of the latest requests is found in HAProxy's sliding mean, within its rounding."""
+"""The mean latency of the latest requests, from HAProxy's sliding mean, within its rounding."""
 
 from math import ceil
 
@@ -23,7 +23,7 @@ class SlidingMean:
 
     @property
     def look(self) -> Look:
-        """Return what `show stat` tells."""
+        """Return a look as `show stat` reports it."""
         return self.count, ceil(self._sum / min(self.count, SAMPLES)) if self.count else 0
 
 

@@ -1,4 +1,4 @@
-"""HAProxy is told what differs from the table, and nothing of servers that are not the table's."""
+"""HAProxy gets commands for differences from the table, and none for servers outside of the table."""
 
 import json
 from collections.abc import Mapping
@@ -82,7 +82,7 @@ def test_a_server_that_nobody_declared_is_left_alone_and_named() -> None:
     rows = {"name": "s1"}, {"name": "spare", "status": "MAINT"}
     assert _told(table, *rows).commands == ()
     texts = orders.mismatches(table, "web", _servers(*rows), sets=True, adds=True)
-    assert "spare is not declared, and left alone" in texts["strange"]
+    assert "spare is not declared, and not touched" in texts["strange"]
 
 
 @pytest.mark.parametrize("member", ["id", "address"])

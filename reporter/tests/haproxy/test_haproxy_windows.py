@@ -1,4 +1,4 @@
-"""A window is the difference of two readings, and only one that was seen whole is reported."""
+"""A window is the difference of two readings, and only a whole one is reported."""
 
 from collections.abc import Mapping
 
@@ -75,7 +75,7 @@ def test_the_master_tells_of_what_a_reload_replaced_and_nothing_is_missed() -> N
     both = [_process(_served(7), pid=101, uptime_s=0), _process(_served(520, scur=2), ending=True)]
     seen = _whole(windows.next(both, 11.0))["s1"]
     assert (seen.completed, seen.in_flight) == (27, 2)
-    # And one that has ended is no restart.
+    # An ended one is no restart, either.
     assert _whole(windows.next([_process(_served(17), pid=101, uptime_s=1)], 12.0))["s1"].completed == 10
 
 
@@ -122,7 +122,7 @@ def test_a_connection_that_is_tried_again_is_not_completed_twice() -> None:
     for at, row in enumerate(
         [
             {"name": "s1", "stot": 100, "lbtot": 100},
-            # One that is tried again hides one that has ended: it is in flight and failed at once.
+            # A retried one hides an ended one: it is in flight and failed at once.
             {"name": "s1", "stot": 101, "lbtot": 101, "scur": 1, "wretr": 1},
             {"name": "s1", "stot": 102, "lbtot": 101, "wretr": 1},
         ]

@@ -1,4 +1,4 @@
-"""A socket that is no HAProxy's, hangs, drips or may not be opened: a clear line within the deadline."""
+"""A socket of another program, a hanging, dripping or forbidden one: a clear line within the deadline."""
 
 import os
 import socket
@@ -51,13 +51,13 @@ def test_a_socket_that_drips_costs_its_deadline_and_not_one_for_each_byte(tmp_pa
             connection.sendall(b"N")
             sent.append(b"N")
 
-    # A third of the deadline is over with each byte.
+    # Each byte takes a third of the deadline.
     fault = _fault(tmp_path / "s", drip, PATIENCE_S, lambda: len(sent) * PATIENCE_S / 3)
     assert "has not answered in time" in fault
 
 
 def test_another_program_s_socket_is_named(tmp_path: Path) -> None:
-    assert "no runtime socket of HAProxy's (it says 'ERROR')" in _fault(
+    assert "no runtime socket of HAProxy (it answers 'ERROR')" in _fault(
         tmp_path / "s", saying("ERROR\r\n"), PATIENCE_S
     )
 

@@ -1,4 +1,4 @@
-"""What HAProxy says is read by the names of its columns; what is not HAProxy's is refused with a remedy."""
+"""HAProxy's reports are read by the names of their columns; other texts are refused with a remedy."""
 
 import contextlib
 
@@ -59,11 +59,11 @@ def test_a_backend_that_is_not_there_is_none() -> None:
     ("text", "remedy"),
     [
         ("Permission denied", "level admin"),
-        ("ERROR", "no runtime socket of HAProxy's"),
-        ("", "no runtime socket of HAProxy's (it says nothing)"),
-        ("Name: Varnish\nPid: 7", "name that of `stats socket`"),
-        ("Name: HAProxy\nPid: \N{SUPERSCRIPT TWO}", "name that of `stats socket`"),
-        (f"Name: HAProxy\nPid: {'9' * 5000}", "name that of `stats socket`"),
+        ("ERROR", "no runtime socket of HAProxy"),
+        ("", "no runtime socket of HAProxy (it answers nothing)"),
+        ("Name: Varnish\nPid: 7", "name the one of `stats socket`"),
+        ("Name: HAProxy\nPid: \N{SUPERSCRIPT TWO}", "name the one of `stats socket`"),
+        (f"Name: HAProxy\nPid: {'9' * 5000}", "name the one of `stats socket`"),
     ],
 )
 def test_what_is_not_haproxys_is_refused_with_the_remedy(text: str, remedy: str) -> None:

@@ -1,8 +1,8 @@
-"""Runs the agent as on a platform that is not Linux: `python other_platform.py darwin --once`.
+"""Runs the agent as on another platform than Linux: `python other_platform.py darwin --once`.
 
-What that platform's Python does not have is hidden from the agent, /proc and /sys may not be opened, and
-psutil is a stand-in with the surface that psutil documents for the platform. Each of its readings is
-`STEP_S` of busy time after the one before.
+Modules that the platform's Python lacks are hidden from the agent, and /proc and /sys may not be opened.
+Its psutil is a stand-in with the surface that psutil documents for the platform. Each of its readings is
+`STEP_S` of busy time after the previous one.
 """
 
 import itertools
@@ -13,7 +13,7 @@ import time
 from types import ModuleType, SimpleNamespace
 from typing import cast
 
-import steelyard_agent.__main__  # noqa: F401 - so that all that it needs of others is there before it is hidden
+import steelyard_agent.__main__  # noqa: F401 - so that all its imports are done before they are hidden
 
 STEP_S = 0.4
 
@@ -24,7 +24,7 @@ HIDDEN = {
 }
 LINUX_MODULES = ("fcntl", "resource", "pwd", "grp", "termios", "uvloop")
 
-# What a reading's busy time is made of, as shares of STEP_S, and what is not busy or counted twice.
+# The parts of a reading's busy time, as shares of STEP_S, and times that are not busy or counted twice.
 CPU_TIMES = {
     "darwin": {"user": 0.5, "nice": 0.25, "system": 0.25, "idle": 9},
     "freebsd14": {"user": 0.5, "nice": 0.125, "system": 0.25, "idle": 9, "irq": 0.125},
@@ -33,7 +33,7 @@ CPU_TIMES = {
 
 
 def psutil_of(platform: str) -> SimpleNamespace:
-    """Return what the agent finds as psutil there."""
+    """Return the stand-in for psutil on the platform."""
     readings = itertools.count(1)
     loopback = {"darwin": "lo0", "freebsd14": "lo0", "win32": "Loopback Pseudo-Interface 1"}[platform]
 

@@ -23,7 +23,7 @@ _REST = "\x1b[J"
 
 
 class Screen:
-    """Standard output as a screen, standard input as keys where it is a terminal. Main thread only."""
+    """Standard output as a screen, standard input as keys if it is a terminal. Main thread only."""
 
     def __init__(self) -> None:
         self._keys = sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else None
@@ -65,7 +65,7 @@ class Screen:
             os.write(self._wake, b"\0")
 
     def wait(self) -> str:
-        """Wait for keys, a signal or `wake`; return the keys that were pressed."""
+        """Wait for keys, a signal or `wake`; return the pressed keys."""
         keys = ""
         for ready, _ in self._selector.select():
             received = os.read(ready.fd, 4096)
@@ -76,7 +76,7 @@ class Screen:
         return keys
 
     def draw(self, lines: Sequence[str]) -> None:
-        """Show these lines and nothing else; no more of them than the terminal has rows."""
+        """Show these lines and nothing else; at most as many as the terminal has rows."""
         self._write(_TOP + "\r\n".join(f"{line}{_END_OF_LINE}" for line in lines) + _REST)
 
     def _show(self) -> None:

@@ -1,6 +1,6 @@
 """Format figures for narrow columns: percentages, times, bars, sparklines. Pure.
 
-Units stand in the headings.
+The headings have the units.
 """
 
 from collections.abc import Sequence
@@ -61,7 +61,7 @@ def bar(ratio: float, width: int, *, ascii_only: bool) -> str:
 def sparkline(values: Sequence[float | None], width: int, *, ascii_only: bool) -> str:
     """Return a line of at most `width` block characters, from 0 to the largest value.
 
-    Each character is the mean of its part of the values; a blank where none is known.
+    Each character is the mean of its part of the values; a blank if none is known.
     """
     if not values or width < 1:
         return ""

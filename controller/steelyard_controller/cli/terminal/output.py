@@ -10,19 +10,19 @@ from steelyard_controller.cli.terminal.style import Look
 
 
 def can_draw() -> bool:
-    """Tell whether standard output is a terminal with colours and cursor movement."""
+    """Return whether standard output is a terminal with colours and cursor movement."""
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 class Output:
-    """Where a command writes its answer."""
+    """The output of a command."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
 
     @property
     def look(self) -> Look:
-        """Return what can be shown now: its width may have changed; no terminal gets plain lines of any."""
+        """Return the look of the output now: its width may have changed; without a terminal, plain lines."""
         encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
         return Look(
             width=shutil.get_terminal_size().columns if sys.stdout.isatty() else None,

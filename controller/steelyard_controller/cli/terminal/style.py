@@ -1,4 +1,4 @@
-"""Terminal styles: colours, no line wider than the terminal; what it can show is found in `output`. Pure."""
+"""Terminal styles: colours, no line wider than the terminal; `output` detects the terminal. Pure."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -20,7 +20,7 @@ RUNG_STYLES: dict[str, Style] = {"fresh": "good", "hold": "warn"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What the output can show; `width` None: unlimited, because it is not a terminal."""
+    """The abilities of the output; `width` None: unlimited, because it is not a terminal."""
 
     width: int | None = None
     colour: bool = False
@@ -33,7 +33,7 @@ class Look:
         return f"\x1b[{_CODES[style]}m{text}\x1b[0m"
 
     def cut(self, text: str, width: int | None = None) -> str:
-        """Return the text, ended by an ellipsis where it is wider than `width` or the terminal."""
+        """Return the text, ended by an ellipsis if it is wider than `width` or the terminal."""
         width = self.width if width is None else width
         if width is None or len(text) <= width:
             return text

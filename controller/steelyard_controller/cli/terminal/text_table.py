@@ -10,7 +10,7 @@ Row = TypeVar("Row")
 
 GAP = "  "
 
-# Shorter texts cannot be told apart.
+# Shorter texts look alike.
 NARROWEST = 6
 
 
@@ -24,7 +24,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[Row]):
-    """A heading with its unit, and what a row has below it, a field or a plain text.
+    """A heading with its unit, and the field or plain text of a row below it.
 
     In a narrow terminal the highest `rank` is left out first, never rank 0.
     """
@@ -72,7 +72,7 @@ def _total(widths: Sequence[int], kept: Sequence[int]) -> int:
 def _line(
     columns: Sequence[Column[Row]], widths: list[int], kept: list[int], row: Sequence[Field], look: Look
 ) -> str:
-    """Return a row; what still does not fit is cut at the edge."""
+    """Return a row; the rest is cut at the edge."""
     parts, used = [], 0
     for place, at in enumerate(kept):
         text = look.cut(row[at].text, widths[at])

@@ -1,4 +1,4 @@
-"""The live table of `steelyard watch`, and the line for each tick where there is no terminal. Pure."""
+"""The live table of `steelyard watch`, and the line for each tick without a terminal. Pure."""
 
 from collections.abc import Sequence
 
@@ -16,8 +16,8 @@ FEWEST = 3
 def screen(document: Overview | None, notes: Sequence[str], look: Look, height: int) -> list[str]:
     """Return at most `height` lines: the upstream, then the notes and the keys at the foot.
 
-    A note is what happened last: a change, another leader, a connection that was lost. Where there is
-    not room for all, peers give way: what is wrong must be seen.
+    A note is a recent event: a change, another leader, a lost connection. Without room for all lines,
+    peers are left out: faults must be seen.
     """
     foot = [*(look.line(note, "warn") for note in notes), look.line(KEYS, "dim")]
     if document is None:

@@ -22,7 +22,7 @@ def of_change(upstream: str, before: Declared, after: Declared, look: Look) -> s
 
 
 def of_shares(before: Overview, after: Overview, look: Look) -> list[str]:
-    """Return the shares before and after, of the peers whose share in tenths of a percent moved."""
+    """Return the shares before and after, of the peers with a change of a tenth of a percent."""
     previous, now = _shares(before), _shares(after)
     every = dict.fromkeys([*previous, *now])
     moved = [peer for peer in every if percent(previous.get(peer), 1) != percent(now.get(peer), 1)]

@@ -9,7 +9,7 @@ BAR_WIDTH = 12
 
 FOUR = ("cpu", "net", "io", "mem")
 
-# By indicator; of a further one as memory's, the least of the four that leave a narrow window first.
+# By indicator; a further one ranks as memory does, the first of the four to leave a narrow window.
 RANKS = {"cpu": 1, "net": 8, "io": 8, "mem": 7}
 
 
@@ -60,9 +60,9 @@ def of_table(document: Table, look: Look) -> list[str]:
 
 
 def shares_of(document: Table) -> list[float]:
-    """Return by peer the share of the requests that its weight is meant to bring.
+    """Return by peer the share of the requests that its weight intends.
 
-    Backups count only while no other peer is up, as the data plane has it.
+    Backups count only while no other peer is up, as in the data plane.
     """
     serving = "up" if any(peer.state == "up" for peer in document.peers) else "backup"
     total = sum(peer.weight for peer in document.peers if peer.state == serving)
@@ -93,7 +93,7 @@ def _sample_age(peer: Live) -> Field:
 
 
 def _why_state(peer: Live) -> Field:
-    """Return the state, or the word for what brought it about, where that was no person."""
+    """Return the state, or the cause of it, if that was no person."""
     if peer.leaving and peer.state == "up":
         return Field("leaving", "warn")
     if (peer.state, peer.pod) in {("down", "unready"), ("drain", "terminating")}:
@@ -106,6 +106,6 @@ def _state(state: str) -> Field:
 
 
 def _bar(share: float, largest: float, look: Look) -> Field:
-    """Return a bar whose full length is the largest share, so that hundreds of servers still differ."""
+    """Return a bar; the largest share has the full length, so that hundreds of servers still differ."""
     ratio = share / largest if largest > 0 else 0.0
     return Field(bar(ratio, BAR_WIDTH, ascii_only=look.ascii_only), "bar")

@@ -8,12 +8,12 @@ from steelyard_controller.cli.terminal.style import RUNG_STYLES, Look, Style
 from steelyard_controller.cli.terminal.text_table import Column, Field, table
 from steelyard_controller.cli.views import peer_table
 
-# The last tenth: what the alert goes by.
+# The last tenth, as for the alert.
 NEARLY_NONE = 0.1
 
 
 def well(service: Service, rows: Sequence[Row]) -> bool:
-    """Tell whether somebody leads, every upstream has its weights, and nothing is degraded."""
+    """Return whether a controller leads, every upstream has its weights, and nothing is degraded."""
     return (
         service.role != "waiting"
         and not service.degraded
@@ -22,14 +22,14 @@ def well(service: Service, rows: Sequence[Row]) -> bool:
 
 
 def of_service(service: Service, look: Look) -> list[str]:
-    """Return the controller's role, the leader, and what is degraded."""
+    """Return the controller's role, the leader, and the faults."""
     if service.role == "leader":
         said, style = f"{service.id} leads in term {service.term}", "good"
     elif service.leader is not None:
         said = f"{service.id} stands by; {service.leader.id} leads ({service.leader.url})"
         style = "plain"
     else:
-        said, style = f"{service.id} waits: nobody leads now", "bad"
+        said, style = f"{service.id} waits: no controller leads now", "bad"
     kept = "state in memory only" if service.state == "memory" else f"state in {service.state}"
     about = f"{kept}, up {span(service.uptime_s)}, version {service.version}"
     return [
@@ -42,7 +42,9 @@ def of_upstreams(rows: Sequence[Row], look: Look) -> list[str]:
     """Return a line for each upstream."""
     if not rows:
         return [
-            look.line("no upstream is declared yet: `steelyard apply FILE` declares those of a file", "warn")
+            look.line(
+                "no upstream is declared yet: declare those of a file with `steelyard apply FILE`", "warn"
+            )
         ]
     columns: tuple[Column[Row], ...] = (
         Column("UPSTREAM", lambda row: Field(row.name, "bold")),
@@ -64,7 +66,7 @@ def of_overview(document: Overview, look: Look) -> list[str]:
 
 
 def more(shown: int, matching: int | None, look: Look) -> list[str]:
-    """Return a line that says how to see those that are not shown; none where all are."""
+    """Return a line with the command for the servers that are not shown; none if all are."""
     if matching is None or shown >= matching:
         return []
     shows = f"--limit {min(matching, 10_000)} shows them, --search TEXT finds names and addresses"
@@ -72,7 +74,7 @@ def more(shown: int, matching: int | None, look: Look) -> list[str]:
 
 
 def around(document: Overview, look: Look) -> list[str]:
-    """Return the load balancers of an upstream, refused messages, and what is degraded."""
+    """Return the load balancers of an upstream, refused messages, and the faults."""
     return [
         *_headroom(document.headroom, look),
         *_zones(document.zone_traffic, look),
@@ -157,7 +159,7 @@ def _load_balancers(document: Overview, look: Look) -> list[str]:
     )
     rows = list(document.load_balancers.items())
     by_itself = [name for name, each in rows if each is not None and not each.declared]
-    said = f"not declared in load_balancers, and read while they report: {', '.join(by_itself)}"
+    said = f"announced, not declared in load_balancers: {', '.join(by_itself)}"
     return [
         "",
         *table(columns, rows, look),

@@ -9,7 +9,7 @@ from steelyard_controller.cli.terminal.style import Look
 from steelyard_controller.cli.terminal.text_table import Column, table
 from steelyard_controller.cli.views import peer_table
 
-# A longer line is hard to read even where there is room.
+# A longer line is hard to read even with room for it.
 READABLE = 100
 
 
@@ -48,7 +48,7 @@ def of_explanation(upstream: str, document: Explanation, look: Look) -> list[str
 
 
 def _indicators(indicators: Mapping[str, Indicator]) -> list[tuple[str, str]]:
-    # Of the four alone there is nothing to say.
+    # With the four alone there is nothing to add.
     if tuple(indicators) == peer_table.FOUR:
         return []
     return [(f"indicator {name}", _indicator(each)) for name, each in indicators.items()]
