@@ -1,14 +1,13 @@
---- The common phase: the instants of the wall clock at which nginx reports and
--- fetches, beside those of agents and controller (protocol/steelyard_protocol/clock_phase.py).
+--- The common phase: the instants of the wall clock at which nginx reports and fetches, in step with agents and
+-- controller (protocol/steelyard_protocol/clock_phase.py).
 --
 --     workers hand in their counts at   k FLUSH
 --     one of them reports at            k I + 0.02 s    I: report_interval_s
 --     one of them fetches at            k F + 0.25 s    F: fetch_interval_s
 --
--- The last two later by up to SPREAD_S, by the load balancer's name. The controller
--- ticks at k T + 0.10 s: it finds the report, and its table is there to be fetched.
--- The phase is only an aim: an instant is at least half an interval away, and none
--- is further than one and a half, whatever the clock does in between. Pure.
+-- The last two are later by up to SPREAD_S, by the load balancer's name. The controller ticks at k T + 0.10 s: it
+-- finds the report, and its table can then be fetched. The phase is only an aim. The next instant is between half an
+-- interval and one and a half away, whatever the clock does meanwhile. Pure.
 
 local bit = require "bit"
 
@@ -17,10 +16,11 @@ local _M = {
     FETCH_S = 0.25, -- the table of some thousands of servers is published
 }
 
+-- Spreads the load balancers of a cluster over the controller's inbox.
 local SPREAD_S = 0.03
 
 
---- How long after the common instant the sender of this name acts, in seconds.
+--- Return the seconds after the common instant at which the sender of this name acts.
 function _M.spread_s(name, interval_s)
     local hash = 5381
     for i = 1, #name do
@@ -30,8 +30,8 @@ function _M.spread_s(name, interval_s)
 end
 
 
---- The first instant that is at least half an interval after `now`.
--- @param instant_s where it lies within the interval
+--- Return the first instant at least half an interval after `now`.
+-- @param instant_s its place within the interval
 function _M.after(now, interval_s, instant_s)
     return instant_s + math.ceil((now + interval_s / 2 - instant_s) / interval_s) * interval_s
 end

@@ -1,15 +1,13 @@
---- A ring of hashes: which of some owners a key belongs to, and who comes behind.
+--- A ring of hashes: the owner of a key, and the owners behind it.
 --
--- Each owner has points on a circle of 2^32, at places that follow from its id alone; a key belongs to the
--- first point at or behind its own hash. So one owner that leaves, or comes, moves the keys of its own points
--- and no other.
+-- Each owner has points on a circle of 2^32, at places derived from its id alone. A key belongs to the first point at
+-- or behind its own hash. So an owner that leaves or comes moves the keys of its own points alone.
 --
--- Hashes are spread evenly: a point's bucket is its first bits, and with about as many buckets as points a
--- bucket has one or two. So nothing is sorted but what lies in one bucket, a ring is built in O(points), in
--- slices, and a look-up is O(1). Where two points have one hash the owner that was listed first has it, in
--- every worker.
+-- Hashes are spread evenly. A point's bucket is its first bits, and with about as many buckets as points, a bucket has
+-- one or two. So only the content of a bucket is sorted, a ring is built in O(points), in slices, and a look-up is
+-- O(1). If two points have one hash, it belongs to the owner listed first, in every worker.
 --
--- FNV-1a with the finalizer of MurmurHash3, in doubles and 32-bit operations, whose products stay below 2^51:
+-- The hash is FNV-1a with the finalizer of MurmurHash3, in doubles and 32-bit operations. Products stay below 2^51, so
 -- a ring is the same on every machine. Pure.
 
 local bit = require "bit"
@@ -20,11 +18,11 @@ local byte, floor, log, max = string.byte, math.floor, math.log, math.max
 
 local int32_array, uint32_array = ffi.typeof("int32_t[?]"), ffi.typeof("uint32_t[?]")
 
--- FNV's offset basis; another one for an owner's second hash.
+-- FNV's offset basis, and another one for an owner's second hash.
 local BASIS, SECOND_BASIS = 0x811c9dc5, 0x2f0b4c47
 
--- Points between two breaths: some 0.1 ms where LuaJIT has not compiled it yet.
-local ROWS = 500
+-- Points between two calls of breathe(): some 0.1 ms before LuaJIT has compiled the loop.
+local POINTS_PER_BREATH = 500
 
 local _M = {}
 local mt = { __index = _M }
@@ -46,7 +44,7 @@ local function fnv(text, basis)
 end
 
 
---- Each bit of it depends on all of h's.
+--- Mix a hash, so that each bit of the result depends on all bits of h.
 local function mixed(h)
     h = times(bxor(h, rshift(h, 16)), 0x85eb, 0xca6b)
     h = times(bxor(h, rshift(h, 13)), 0xc2b2, 0xae35)
@@ -54,7 +52,7 @@ local function mixed(h)
 end
 
 
---- The hash of a key, 0..2^32 - 1.
+--- Return the hash of a key, 0..2^32 - 1.
 function _M.hash(key)
     return mixed(fnv(key, BASIS))
 end
@@ -69,14 +67,14 @@ local function each_point(ids, counts, breathe, put)
             at = tobit(at + step)
             put(mixed(at), i)
             n = n + 1
-            breathe(n, ROWS)
+            breathe(n, POINTS_PER_BREATH)
         end
     end
 end
 
 
---- Fill the circle: each point goes to the end of what its bucket has, behind all that are not above it. What
--- lies in the bucket before is not above it.
+--- Fill the circle: each point goes to the end of its bucket, behind all points not above it. No point of an earlier
+-- bucket is above it.
 local function fill(self, breathe)
     local hashes, owners, starts, shift = self.hashes, self.owners, self.starts, self.shift
     each_point(self.ids, self.counts, breathe, function(h, owner)
@@ -94,7 +92,7 @@ end
 
 --- Make a ring.
 -- @param ids     of the owners, each once
--- @param counts  how many points each has, 1 or more
+-- @param counts  points of each owner, at least 1
 -- @param breathe called every 0.1 ms or so
 function _M.new(ids, counts, breathe)
     local total = 0
@@ -104,28 +102,29 @@ function _M.new(ids, counts, breathe)
     local bits = max(1, floor(log(total) / log(2)))
     local buckets, shift = 2 ^ bits, 32 - bits
     local self = setmetatable({ n = total, shift = shift, ids = ids, counts = counts }, mt)
-    -- Zeroing so much memory takes longer than a slice: one after the other.
+    -- Zeroing this much memory takes longer than a slice: one array after the other.
     local starts = int32_array(buckets + 2)
     breathe()
     self.hashes = uint32_array(total) -- in the order of the circle
     breathe()
-    self.owners, self.starts = int32_array(total), starts -- the owner's number; of a bucket, its first place
+    self.owners, self.starts = int32_array(total), starts -- owners: of each point; starts: the first place of each bucket
     breathe()
     each_point(ids, counts, breathe, function(h)
         local counted = rshift(h, shift) + 2
         starts[counted] = starts[counted] + 1
     end)
-    -- Where each bucket begins: what is counted two places behind it is summed, and the last is one place behind.
+    -- The start of each bucket. Counts are two places behind their bucket; their sums move one place back as the
+    -- circle is filled.
     for bucket = 1, buckets + 1 do
         starts[bucket] = starts[bucket] + starts[bucket - 1]
-        breathe(bucket, 10 * ROWS)
+        breathe(bucket, 10 * POINTS_PER_BREATH)
     end
     fill(self, breathe)
     return self
 end
 
 
---- Where a key belongs: 0..n - 1.
+--- Return the place of a key: 0..n - 1.
 function _M:place(key)
     local h, hashes, n = _M.hash(key), self.hashes, self.n
     local place = self.starts[rshift(h, self.shift)]

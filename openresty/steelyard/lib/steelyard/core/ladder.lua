@@ -1,4 +1,4 @@
---- The ladder: where the weights come from when parts fail (`rung` in status and metrics).
+--- The ladder: the source of the weights when parts fail (`rung` in status and metrics).
 --
 --   fresh      the last new table arrived at most fresh_s ago
 --   hold       it is older: the last table stays in use, for hold_s
@@ -8,17 +8,17 @@
 --   bootstrap  no table was ever seen: the list in the configuration
 --   none       there is no such list either
 --
--- Ages are by this machine's monotonic clock, since (term, generation) changed; clocks of two machines are
--- never compared. Pure.
+-- Ages are by this machine's monotonic clock, since (term, generation) changed; clocks of two machines are never
+-- compared. Pure.
 
 -- Each step of the drift restarts a ring; 5 % is less than a law's own noise.
 local DRIFT_STEPS = 20
 
--- Shares are drawn to this total; a peer's rounding is at most half of a part of it.
+-- Shares are scaled to this total; rounding moves a peer by at most half of 1.
 local DRIFT_TOTAL = 10000
 
--- Rows between two breaths: about 0.02 ms.
-local ROWS = 20
+-- Rows between two calls of breathe(): about 0.02 ms.
+local ROWS_PER_BREATH = 20
 
 local _M = {
     -- From the best to the worst.
@@ -31,8 +31,8 @@ local function drift_after(age_s, hold_s, drift_s)
 end
 
 
---- The rung, and how far the drift is (0..1, in steps).
--- @param age_s     since the last new table, or since a saved one was read; nil when there is none
+--- Return the rung, and how far the drift is (0..1, in steps).
+-- @param age_s     since the last new table, or since a saved one was read; nil if there is none
 -- @param limits    fresh_s, hold_s, drift_s
 -- @param from_disk whether the table is the saved one, and none was fetched since
 function _M.rung(age_s, has_bootstrap, limits, from_disk)
@@ -52,9 +52,8 @@ function _M.rung(age_s, has_bootstrap, limits, from_disk)
 end
 
 
---- The peers with weights moved by `drift` from the effective to the baseline ones.
--- Between shares, not numbers: the two are only published with the same total
--- as long as nobody divides one of them by its gcd.
+--- Return the peers with weights moved by `drift` from the effective to the baseline ones. It moves shares, not
+-- numbers: the two totals are equal only as long as nothing divides one of them by its gcd.
 function _M.drifted(peers, drift, breathe)
     if drift == 0 then
         return peers
@@ -75,7 +74,7 @@ function _M.drifted(peers, drift, breathe)
         local share = (1 - drift) * peer.weight / weights + drift * peer.baseline / baselines
         peer.weight = math.max(1, math.floor(share * total + 0.5))
         moved[i] = peer
-        breathe(i, ROWS)
+        breathe(i, ROWS_PER_BREATH)
     end
     return moved
 end

@@ -1,21 +1,22 @@
---- Long sessions of one worker: which of its open requests are to be closed, and from which side.
+--- Long sessions of one worker: its open requests that are due to be closed, and at which side.
 --
--- A server has left when it is drained, out of the table, or out for its health, and others serve. What is open there
--- is to be closed
+-- A server has left when it is drained, out of the table, or unhealthy, and others serve. A request that is open there
+-- is closed
 --
---     grace_s + random spread_s     after the server left, or the request was first seen there, whichever is later
+--     grace_s + random spread_s     after the server left, or after the request was first seen there if that is later
 --
--- and where there is an age limit, whatever the server, max_age_s (1 - random JITTER) after it was seen first.
+-- and with an age limit, at any server, max_age_s (1 - random JITTER) after it was first seen.
 --
--- Which connection to a server serves which request nginx tells nobody, but which requests are at a server is known.
--- When the grace of all of them is over, any of its connections may go, and nginx then tries a request elsewhere that
--- was not answered yet. Else, and for the age limit, it is the client's connection, which is known where no other
--- request shares it: not over HTTP/2 and HTTP/3.
+-- nginx does not say which connection to a server carries which request, but the requests at a server are previous. When
+-- the grace of all of them is over, any of the server's connections may be closed. nginx then retries an unanswered
+-- request at another server. Otherwise, and for the age limit, the client's connection is closed. It is previous only if
+-- no other request shares it: not over HTTP/2 and HTTP/3.
 --
 -- Pure: requests, upstreams and the monotonic time come in, connections go out.
 
 local address = require "steelyard.core.address"
 
+-- The last part of max_age_s, within which the end is random.
 local JITTER = 0.2
 
 local NO_SETTINGS = {}
@@ -24,34 +25,34 @@ local _M = {}
 local mt = { __index = _M }
 
 
---- Make the sessions of a worker that has none yet.
+--- Make the sessions of a worker without any.
 function _M.new(random)
     return setmetatable({ random = random, sessions = {}, standings = {} }, mt)
 end
 
 
---- Which servers of an upstream stay, and its settings.
--- @param known the same as of the last look, or nil
--- @param live  nil where the upstream is gone, and all of its servers with it
-local function standing_of(known, live)
-    if known and known.live == live and known.changes == (live and live.changes) then
-        return known
+--- Return the servers of an upstream that stay, and its settings.
+-- @param previous the result of the last look, or nil
+-- @param live  nil if the upstream is gone, and all of its servers with it
+local function standing_of(previous, live)
+    if previous and previous.live == live and previous.changes == (live and live.changes) then
+        return previous
     end
     local stays, served = {}, live and live.table or { peers = {} }
-    for _, peer in ipairs(served.all or served.peers) do -- one that is in a subset no more has not left
+    for _, peer in ipairs(served.all or served.peers) do -- a server outside the subset has not left
         stays[peer.address] = (peer.state == "up" or peer.state == "backup")
                               and (live.fail_open or not live.unhealthy[peer.id]) or nil
     end
     return {
         live = live, changes = live and live.changes, stays = stays,
-        is_served = live == nil or next(stays) ~= nil, -- else clients would come back to nobody
-        settings = live and live.settings or known and known.settings or NO_SETTINGS,
+        is_served = live == nil or next(stays) ~= nil, -- else clients would come back to no server
+        settings = live and live.settings or previous and previous.settings or NO_SETTINGS,
     }
 end
 
 
---- Judge one request: add it to what is to be closed, or not, at its server.
-local function judge(session, standing, here, now)
+--- Judge one request: add it to the due ones of its server, or to the others.
+local function judge(session, standing, at_server, now)
     local settings = standing.settings
     local grace_s, max_age_s = settings.session_grace_s, settings.session_max_age_s
     if not (grace_s and standing.is_served) or standing.stays[session.peer.address] then
@@ -61,34 +62,34 @@ local function judge(session, standing, here, now)
         session.close_at = session.over_at + session.random * settings.session_spread_s
     end
     if not session.over_at or now < session.over_at then
-        here.others = here.others + 1
+        at_server.others = at_server.others + 1
     elseif now >= session.close_at then
-        here.due[#here.due + 1] = session
+        at_server.due[#at_server.due + 1] = session
     end
     if max_age_s and now >= session.since + max_age_s * (1 - JITTER * session.random) then
-        here.aged[#here.aged + 1] = session
+        at_server.aged[#at_server.aged + 1] = session
     end
 end
 
 
---- Forget the sessions that are gone. Where the time of one had not come, one whose time has come waits for that: which
--- session a connection to the server had is not known before it is shut down, and as many are to be left as if it had
--- been the one that was due.
+--- Forget sessions that are gone. If one of them was not due yet, a due session takes over its remaining time. Which
+-- session a connection carried is not known before it is shut down. So as many sessions remain as if the due one had
+-- gone.
 local function forget_gone(sessions, servers, now)
     for key, session in pairs(sessions) do
         if session.seen_at ~= now then
             sessions[key] = nil
-            local here = servers[session.peer.address]
-            local last = here and #here.due or 0
+            local at_server = servers[session.peer.address]
+            local last = at_server and #at_server.due or 0
             if last > 0 and session.over_at and session.over_at <= now and session.close_at > now then
-                here.due[last].close_at, here.due[last] = session.close_at, nil
+                at_server.due[last].close_at, at_server.due[last] = session.close_at, nil
             end
         end
     end
 end
 
 
---- Add the clients' connections of sessions, where they are known.
+--- Add the clients' connections of sessions, if they are known.
 local function add_clients(targets, sessions)
     for i = 1, #sessions do
         local client = sessions[i].client
@@ -101,9 +102,9 @@ local function add_clients(targets, sessions)
 end
 
 
---- The connections that are to be closed now, as io/connections has them.
--- @param open      key -> entry (core/open_requests), with the keys of both ends of its `client`'s connection if that
---                  is its own
+--- Return the connections to close now, for io/connections.
+-- @param open      key -> entry (core/request_entry), with `client` if the request does not share its client's
+--        connection
 -- @param upstreams name -> core/upstream
 function _M:due(open, upstreams, now)
     local sessions, standings, servers, targets = self.sessions, {}, {}, {}
@@ -117,30 +118,30 @@ function _M:due(open, upstreams, now)
                 }
                 sessions[key] = session
             end
-            local here, standing = servers[peer.address], standings[name]
-            if not here then
-                here = { peer = peer, others = 0, due = {}, aged = {} }
-                servers[peer.address] = here
+            local at_server, standing = servers[peer.address], standings[name]
+            if not at_server then
+                at_server = { peer = peer, others = 0, due = {}, aged = {} }
+                servers[peer.address] = at_server
             end
             if not standing then
                 standing = standing_of(self.standings[name], upstreams[name])
                 standings[name] = standing
             end
             session.seen_at = now
-            judge(session, standing, here, now)
+            judge(session, standing, at_server, now)
         end
     end
     forget_gone(sessions, servers, now)
     self.standings = standings
-    for _, here in pairs(servers) do
-        local due = here.due
-        if #due > 0 and here.others == 0 then
-            local key = address.key_of(here.peer.ip, here.peer.port)
+    for _, at_server in pairs(servers) do
+        local due = at_server.due
+        if #due > 0 and at_server.others == 0 then
+            local key = address.key_of(at_server.peer.ip, at_server.peer.port)
             targets[key] = { closed = 0, count = #due, upstream = due[1].upstream }
         else
             add_clients(targets, due)
         end
-        add_clients(targets, here.aged)
+        add_clients(targets, at_server.aged)
     end
     return targets
 end

@@ -1,12 +1,11 @@
---- ORCA load reports: what a server says of its load in the response header `endpoint-load-metrics`.
+--- ORCA load reports: a server's load in its response header `endpoint-load-metrics`.
 --
 --   TEXT cpu_utilization=0.3, mem_utilization=0.8, named_metrics.kv_cache_usage_perc=0.4
 --   JSON {"cpu_utilization": 0.3, "named_metrics": {"kv_cache_usage_perc": 0.4}}
 --   BIN CQAAAAAAANA/
 --
--- as gRPC and Envoy read them (xds.data.orca.v3.OrcaLoadReport), vLLM and Triton
--- send them, and our agent writes them. What comes in endpoint-load-metrics-bin is
--- read as BIN. Text in, a load or nothing out. Pure.
+-- gRPC and Envoy read these forms (xds.data.orca.v3.OrcaLoadReport). vLLM, Triton and our agent send them. The value
+-- of endpoint-load-metrics-bin is read as BIN. Text in, a load or nothing out. Pure.
 
 local json = require "steelyard.core.json"
 local orca_binary = require "steelyard.core.orca_binary"
@@ -15,7 +14,7 @@ local wire = require "steelyard.core.wire"
 -- The bounds of the traffic report (protocol/steelyard_protocol/traffic_report.py).
 local MAX_UTILIZATION, MAX_METRIC, MAX_NAMED = 64, 1e15, 8
 
--- nginx's own buffer for a response's header is as large.
+-- As large as nginx's own buffer for a response's header.
 local MAX_BYTES = 4096
 
 local MAPS = { named_metrics = "", utilization = "utilization." }
@@ -36,8 +35,8 @@ local function pairs_of_text(text)
 end
 
 
---- The members of a JSON load report, those of its maps as TEXT writes them. Protobuf's
--- own JSON has lowerCamelCase names, other writers the names of the .proto file.
+--- Return the members of a JSON load report, those of its maps as TEXT writes them. Protobuf's own JSON has
+-- lowerCamelCase names, other writers the names of the .proto file.
 local function pairs_of_json(text)
     local document = string.find(text, "^%s*{") and json.decode(text)
     if not document then
@@ -61,8 +60,8 @@ end
 local READERS = { TEXT = pairs_of_text, JSON = pairs_of_json, BIN = orca_binary.pairs_of }
 
 
---- What a load report says is in flight at the server (named_metrics.in_flight); nil where it does not. Asked of each
--- answer: a report that does not say it costs a search, and no more.
+--- Return the requests in flight in a load report (named_metrics.in_flight); nil without them. This runs for each
+-- answer: a report without the figure costs one search.
 function _M.in_flight(text, decode_base64)
     local base64 = string.match(text, "^[Bb][Ii][Nn]%s+(.*)$")
     local message = base64 and decode_base64(base64) or text
@@ -82,7 +81,7 @@ local function within(value, low, high)
 end
 
 
---- The first MAX_NAMED of the metrics that an operator named, by name; nil when there is none.
+--- Return the first MAX_NAMED of the named metrics, by name; nil if there is none.
 local function named(fields)
     local names, values = {}, {}
     for key, value in pairs(fields) do
@@ -105,8 +104,8 @@ end
 
 --- Read the value of a header.
 -- @param decode_base64 ngx.decode_base64
--- @return { utilization, mem_utilization, named_metrics: name -> number }, of each only what
---   was said; nil when nothing was; and whether the value is malformed
+-- @return { utilization, mem_utilization, named_metrics: name -> number } with the reported ones alone; nil if there
+--        is none; and whether the value is malformed
 function _M.load(text, decode_base64)
     local kind, rest = string.match(text, "^(%a+)%s+(.*)$")
     local read = kind and #text <= MAX_BYTES and READERS[string.upper(kind)]
@@ -119,7 +118,7 @@ function _M.load(text, decode_base64)
             return nil, true
         end
     end
-    -- gRPC's order: what the application says of itself; 0 is how a protobuf says nothing.
+    -- gRPC's order: the application's own figure first; 0 is how a protobuf leaves it out.
     local application = fields.application_utilization
     local load = {
         utilization = application and application > 0 and application or fields.cpu_utilization,

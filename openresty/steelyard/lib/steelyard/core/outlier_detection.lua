@@ -1,39 +1,39 @@
---- Ejection: peers that fail far more often than the others are left out for a while.
+--- Ejection: peers with far more failures than the others are left out for a while.
 --
--- Envoy's idea. Each turn brings the tries of the window since the last one. A
--- peer with c completed and f failed tries, n = c + f, against the N tries of
--- all the others, of which F failed:
+-- This is Envoy's idea. Each turn adds the tries since the last one to a window. A peer with c completed and f failed
+-- tries, n = c + f, is compared with the N tries of all the others, F of them failed:
 --
 --   bad when  n >= requests,  f/n >= error_rate,
---             f/n - F/N >= CLEARLY,                        so an app that answers 500 everywhere ejects nobody
+--             f/n - F/N >= MIN_DIFFERENCE,                 so an app that answers 500 everywhere ejects no peer
 --             f/n - F/N >= Z sqrt(p (1 - p) (1/n + 1/N))   p = (f + F)/(n + N): nor does chance
 --
--- A window too thin to tell stays open, for up to MAX_TURNS: pickers
--- send a failing peer few requests. The worst are ejected first, as long as at
--- most `share` of the peers (at least one, never all) are out at one moment,
--- for base_s times how often it happened, at most max_s. After as much time
--- without being bad, one of these times is forgiven. A peer that is back is on
--- probation: PROBATION tries are enough, until a window of it was judged good.
+-- A window too thin for a verdict stays open, for up to MAX_TURNS: pickers send a failing peer few requests. The worst
+-- are ejected first, as long as at most `share` of the peers (at least one, never all) are out at one moment. An
+-- ejection lasts base_s times its number of repetitions, at most max_s. After an equal time without being bad, one
+-- repetition is forgiven. A returned peer is on probation: PROBATION_TRIES tries are enough for a verdict, until one
+-- window was good.
 --
--- Where other load balancers tell theirs (core/failure_report), a window that is too thin, and in which most tries
--- failed, is judged by the sum of all. Each of the others counts for half of the tries that are needed, at the most:
--- one that lies, or has lost its own way to a server, takes it from nobody at whom it does not fail as well.
+-- With reports of other load balancers (core/failure_report), a thin window in which most tries failed is judged by
+-- the sum of all. Each of the others counts for at most half of the tries needed. So a load balancer that lies, or has
+-- lost its own way to a server, cannot eject a server that works here.
 --
--- Pure. `memory` is a plain table, id -> row, that survives as JSON: whoever has
--- the next turn reads it. It holds no row for a peer without trouble.
+-- Pure. `memory` is a plain table, id -> row, and survives as JSON: the worker of the next turn reads it. It holds no
+-- row for a peer without trouble.
 --   row: address, times, out_s of the last ejection; until_s while it is out;
 --        good_from_s since when it is good; probation;
---        window { completed, failed, others_completed, others_failed, turns }, while it is out that which showed it
+--        window { completed, failed, others_completed, others_failed, turns }; while it is out, the reason
 
-local CLEARLY, Z = 0.2, 4
+-- The least difference of failure rates, and its least number of standard deviations.
+local MIN_DIFFERENCE, Z = 0.2, 4
 
--- At a second each: what a peer did longer ago is no news.
+-- With turns of a second: older tries say nothing about the peer now.
 local MAX_TURNS = 10
 
-local PROBATION = 2
+-- Tries that are enough for a verdict on probation.
+local PROBATION_TRIES = 2
 
--- A peer on probation has hardly been tried: what it did is forgiven so many times as slowly.
-local UNTRIED = 10
+-- A peer on probation has had few tries: forgiving takes this many times as long.
+local PROBATION_FORGIVES_SLOWER = 10
 
 local COUNTS = { "completed", "failed", "others_completed", "others_failed" }
 
@@ -46,16 +46,16 @@ local function share_of(completed, failed)
 end
 
 
---- Tell whether a window shows that the peer fails clearly more often than the others.
+--- Tell whether the peer fails clearly more often than the others in a window.
 local function stands_out(window)
     local share, tries = share_of(window.completed, window.failed)
     local others, others_tries = share_of(window.others_completed, window.others_failed)
     if others_tries == 0 then
-        return false -- nobody to compare with
+        return false -- there is no other peer to compare with
     end
     local mean = share_of(window.completed + window.others_completed, window.failed + window.others_failed)
     local chance = math.sqrt(mean * (1 - mean) * (1 / tries + 1 / others_tries))
-    return share - others >= CLEARLY and share - others >= Z * chance
+    return share - others >= MIN_DIFFERENCE and share - others >= Z * chance
 end
 
 
@@ -81,15 +81,15 @@ local function widen(window, figure, pool)
 end
 
 
---- The sum of a window and what others tell of theirs.
+--- Return the sum of a window and those of other load balancers.
 -- @param most tries that one of them may count for
-local function with_others(window, told, most)
+local function with_others(window, reports, most)
     local sum = { balancers = 1 }
     for _, count in ipairs(COUNTS) do
         sum[count] = window[count]
     end
-    for i = 1, #told do
-        local theirs = told[i]
+    for i = 1, #reports do
+        local theirs = reports[i]
         local part = math.min(1, most / (theirs.completed + theirs.failed))
         for _, count in ipairs(COUNTS) do
             sum[count] = sum[count] + part * theirs[count]
@@ -100,18 +100,18 @@ local function with_others(window, told, most)
 end
 
 
---- Judge the window of a peer that is not out: return what shows that it is bad, or nil.
+--- Judge the window of a peer in use; return the window that shows it is bad, or nil.
 local function judge_window(row, figure, pool, settings, now)
-    local window, told = widen(row.window, figure, pool), figure.others
+    local window, reports = widen(row.window, figure, pool), figure.others
     local share, tries = share_of(window.completed, window.failed)
-    local needed = row.probation and PROBATION or settings.requests
+    local needed = row.probation and PROBATION_TRIES or settings.requests
     row.window = window
     if tries >= needed and share < settings.error_rate then
         row.window, row.probation = nil, nil
         return nil
     elseif tries > 0 and share >= settings.error_rate then
         row.good_from_s = now
-        local shown = tries < needed and told and with_others(window, told, math.floor(needed / 2)) or window
+        local shown = tries < needed and reports and with_others(window, reports, math.floor(needed / 2)) or window
         if shown.completed + shown.failed >= needed and stands_out(shown) then
             return shown
         end
@@ -124,11 +124,11 @@ end
 
 local function forgive(row, now)
     row.good_from_s = math.min(row.good_from_s or now, now) -- the clock may be set back
-    if row.times > 0 and now - row.good_from_s >= row.out_s * (row.probation and UNTRIED or 1) then
+    if row.times > 0 and now - row.good_from_s >= row.out_s * (row.probation and PROBATION_FORGIVES_SLOWER or 1) then
         row.times, row.good_from_s = row.times - 1, now
     end
     if row.times == 0 then
-        row.probation = nil -- it had no requests to be judged by in all that time
+        row.probation = nil -- it had no requests to judge it by in that time
     end
 end
 
@@ -158,11 +158,11 @@ local function eject(candidate, settings, now)
 end
 
 
---- One turn.
--- @param memory  what the last turn returned; {} at first
--- @param figures of the peers that failed or are in memory, as far as they are
---   still there: { id, address, completed, failed } since the last turn; `told` lists what other load balancers
---   tell of the peer, windows in which a try failed; nil where none does
+--- Judge the peers: one turn.
+-- @param memory  as returned by the last turn; {} at first
+-- @param figures of the peers that failed or are in memory, if they are still there: { id, address, completed, failed
+--        } since the last turn; `others` lists the windows of other load balancers with failures at the peer, nil
+--        without any
 -- @param pool    peers (how many may be picked), and completed, failed of all of them
 -- @param settings error_rate, requests, base_s, max_s, share
 -- @return memory, and decisions: { action = "eject" | "return", id, address, out_s, reason }

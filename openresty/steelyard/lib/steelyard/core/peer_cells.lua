@@ -1,35 +1,33 @@
---- Peer cells: which cell of the workers' shared memory a server's address has.
+--- Peer cells: the cell of a server's address in the workers' shared memory.
 --
--- A cell is where a server's peer stats, latency histogram and counts are. Here is
--- a row for each, in memory that the workers share:
+-- A cell has a server's peer stats, latency histogram and counts. This module keeps a row for each, in memory shared
+-- by the workers:
 --
---   row 0       the highest cell that was ever given out
---   row c       when a worker last kept the cell, and whose it is
+--   row 0       the highest cell ever given out
+--   row c       when a worker last kept the cell, and its owner's address
 --
--- A worker keeps the cells of all that it serves, or has counts of, every
--- KEEP_EVERY_S. One that nobody has kept for FREE_AFTER_S is free, whoever had it
--- last: no worker need know what the others serve, and one that is killed holds
--- nothing. The lowest free cell is given out first, so that little memory is ever
--- touched. Where none is free a server gets NONE, for which nothing is counted.
+-- A worker keeps the cells of all its servers, and those with counts, every KEEP_EVERY_S. A cell not kept for
+-- FREE_AFTER_S is free. So no worker needs to know the servers of the others, and a killed worker holds nothing. The
+-- lowest free cell is given out first, to touch little memory. If none is free, a server gets NONE, for which nothing
+-- is counted.
 --
--- `take` changes rows that other workers take too: the caller holds a lock. A worker
--- that was stopped for as long as cells may lie idle (all of them may have been, in a
--- container that was paused) first keeps all cells that have an owner.
--- Pure: the memory and the time are passed in.
+-- `take` changes rows that other workers take, too: the caller holds a lock. A container that was paused may have
+-- stopped all workers for as long as cells may be idle. So a worker that was stopped for that long first keeps all
+-- cells with an owner. Pure: the memory and the time are passed in.
 
 local ffi = require "ffi"
 
 local ROW = ffi.typeof("struct { double kept_at; char address[56]; } *")
 local ROW_BYTES = 64
 
--- The longest is that of an IPv6 address with a port: 47, or 53 when it ends in an IPv4 address.
-local LONGEST = 55
+-- An IPv6 address with a port has at most 47 bytes, or 53 if it ends in an IPv4 address.
+local MAX_ADDRESS = 55
 
 local _M = { NONE = 0, KEEP_EVERY_S = 5, FREE_AFTER_S = 30 }
 local mt = { __index = _M }
 
 
---- How much memory the rows need.
+--- Return the bytes of memory for the rows.
 function _M.bytes(cells)
     return (cells + 1) * ROW_BYTES
 end
@@ -47,13 +45,13 @@ function _M.new(memory, cells)
 end
 
 
---- The highest cell that was ever given out; 0 when none was.
+--- Return the highest cell ever given out; 0 if there is none.
 function _M:highest()
     return self.rows[0].kept_at
 end
 
 
---- Whose a cell is, or was last; "" when it is nobody's.
+--- Return the owner's address of a cell, or of its last owner; "" if it never had one.
 function _M:owner(cell)
     return ffi.string(self.rows[cell].address)
 end
@@ -65,7 +63,7 @@ local function is_free(self, cell, now)
 end
 
 
---- Say that this worker uses a cell.
+--- Note that this worker uses a cell.
 function _M:keep(cell, now)
     if cell ~= _M.NONE then
         self.rows[cell].kept_at = now
@@ -73,7 +71,7 @@ function _M:keep(cell, now)
 end
 
 
---- Keep all cells that have an owner if this worker was away for long: the others may have been, too.
+--- Keep all cells with an owner if this worker was stopped for long: the others may have been, too.
 local function after_a_pause(self, now)
     if self.round_at and now - self.round_at > _M.FREE_AFTER_S / 2 then
         for cell = 1, self:highest() do
@@ -86,7 +84,7 @@ local function after_a_pause(self, now)
 end
 
 
---- Whether this worker is to keep its cells again; notes that it does.
+--- Whether this worker has to keep its cells again; notes that it does.
 function _M:due(now)
     if self.round_at and now - self.round_at < _M.KEEP_EVERY_S then
         return false
@@ -97,7 +95,7 @@ function _M:due(now)
 end
 
 
---- The lowest free cell, or NONE. Calls with the same `now` go on where the last one found one.
+--- Return the lowest free cell, or NONE. Calls with the same `now` continue behind the last result.
 local function lowest_free(self, now)
     if self.searched_at ~= now then
         self.searched_at, self.searched = now, 0
@@ -113,7 +111,7 @@ local function lowest_free(self, now)
 end
 
 
---- Return the cell of an address, and whether it is newly given out: then what it holds is another's.
+--- Return the cell of an address, and whether it is newly given out: its content is then another server's.
 -- @param last the cell that the address is said to have had, or nil
 function _M:take(address, now, last)
     after_a_pause(self, now)
@@ -127,14 +125,14 @@ function _M:take(address, now, last)
     if cell == _M.NONE then
         return cell, false
     end
-    ffi.copy(rows[cell].address, string.sub(address, 1, LONGEST)) -- and its zero byte
+    ffi.copy(rows[cell].address, string.sub(address, 1, MAX_ADDRESS)) -- and its zero byte
     rows[cell].kept_at = now
     rows[0].kept_at = math.max(rows[0].kept_at, cell)
     return cell, true
 end
 
 
---- How many cells are in use.
+--- Return how many cells are in use.
 function _M:in_use(now)
     local n = 0
     for cell = 1, self:highest() do

@@ -1,38 +1,39 @@
---- Slow start: a peer that health had taken out comes back with a part of its weight, which grows to all of it.
+--- Slow start: a peer taken out by health returns with a part of its weight, which then grows to all of it.
 --
--- Its caches are cold, its connections are not open yet, and what made it fail may not be over. The part grows in
--- steps, because each one makes the picker begin its cycle anew. Pure.
+-- Its caches are cold, its connections are not open yet, and the cause of its failure may not be over. The part grows
+-- in steps, because each one makes the picker begin its cycle again. Pure.
 
--- From a tenth on, as Envoy's min_weight_percent.
+-- Steps of the part; it begins at a tenth, as with Envoy's min_weight_percent.
 local STEPS = 10
 
--- What a weight must be, in the mean, so that a tenth of it can be told from all of it. The controller's are.
-local FINE = 20
+-- The least mean weight for which a tenth of it differs from all of it. The controller's weights have it.
+local MIN_MEAN_WEIGHT = 20
 
--- Rows between two calls of breathe.
-local ROWS = 100
+-- Rows between two calls of breathe().
+local ROWS_PER_BREATH = 100
 
-local NOBODY = {}
+local NONE_STARTING = {}
 
 local _M = {}
 local mt = { __index = _M }
 
 
---- Make a slow start in which nobody starts.
--- @param seconds how long one takes; 0: there is none
+--- Make a slow start without a starting peer.
+-- @param seconds how long a start takes; 0: there is none
 function _M.new(seconds)
-    return setmetatable({ seconds = seconds, since = {}, steps = NOBODY }, mt)
+    return setmetatable({ seconds = seconds, since = {}, steps = NONE_STARTING }, mt)
 end
 
 
---- Who starts, and how far it is: id -> step of STEPS. The same table as before while nothing has changed.
--- @param before, after the peers that are out (id -> anything), at the last call and now
-function _M:update(before, after, now)
+--- Return the starting peers, id -> step of STEPS. It is the same table as before while nothing has changed.
+-- @param previous peers that were out at the last call (id -> anything)
+-- @param after    peers that are out now
+function _M:update(previous, after, now)
     if self.seconds == 0 then
-        return NOBODY
+        return NONE_STARTING
     end
     local since, steps, changed = self.since, {}, false
-    for id in pairs(before) do
+    for id in pairs(previous) do
         since[id] = not after[id] and now or nil
     end
     for id, began in pairs(since) do
@@ -53,7 +54,7 @@ function _M:update(before, after, now)
 end
 
 
---- The peers with the weights of those that start reduced.
+--- Return the peers, with reduced weights for starting ones.
 function _M.held(peers, steps, breathe)
     if next(steps) == nil then
         return peers
@@ -62,7 +63,7 @@ function _M.held(peers, steps, breathe)
     for i = 1, #peers do
         total = total + peers[i].weight
     end
-    local times, held = math.max(1, math.ceil(FINE * #peers / math.max(1, total))), {}
+    local times, held = math.max(1, math.ceil(MIN_MEAN_WEIGHT * #peers / math.max(1, total))), {}
     for i = 1, #peers do
         local peer = {}
         for key, value in pairs(peers[i]) do
@@ -73,7 +74,7 @@ function _M.held(peers, steps, breathe)
             peer.weight = math.max(1, math.floor(peer.weight * times * (step or STEPS) / STEPS + 0.5))
         end
         held[i] = peer
-        breathe(i, ROWS)
+        breathe(i, ROWS_PER_BREATH)
     end
     return held
 end

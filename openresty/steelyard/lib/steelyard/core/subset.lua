@@ -1,38 +1,39 @@
---- A subset: the servers that one of many load balancers keeps connections to.
+--- A subset: the servers to which one of many load balancers keeps connections.
 --
--- Servers stand on a ring in the order of a hash of their ids, each with an arc as long as its baseline weight: no
--- tick of a law moves them. Load balancers begin evenly around it, in the order of a hash of their names. Of n the
--- one at place i has of the ring, whose length is 1,
+-- Servers are on a ring in the order of a hash of their ids. Each has an arc as long as its baseline weight, so no
+-- tick of a law moves them. Load balancers begin evenly around the ring, in the order of a hash of their names. On a
+-- ring of length 1, the load balancer at place i of n has
 --
 --   [i/n, (i + m)/n)      m = ceil(n size / servers)
 --
--- so each point belongs to m of them, and all arcs weigh the same. Of a server at an end it is the part within that
--- counts, of its weight too: over all load balancers each server gets its share, exactly where weights are as
--- baselines are. Only `up` servers have a length; others belong to who has the place, and backups to all.
+-- So each point belongs to m of them, and all arcs weigh the same. For a server at an end, only the part within the
+-- arc counts, also of its weight. Over all load balancers each server gets its share, exactly if weights are
+-- proportional to baselines. Only `up` servers have a length. Others belong to the load balancer of their place, and
+-- backups to all.
 --
--- Where less than HEALTHY of the arc is in health, it goes on behind its end until so much is.
+-- If less than HEALTHY_SHARE of the arc is healthy, it is extended behind its end until that share is.
 --
--- Where load balancers of a zone have weights of their own (core/zones) all servers are used: who else is in one's
--- zone no table says, and an arc's servers would be at the mercy of how many that are.
+-- With weights by zone (core/zones) all servers are used. No table lists the load balancers of a zone, and the servers
+-- of an arc would depend on their number.
 --
--- A server that comes or goes moves each end by less than a server, a load balancer by less than an n-th. Who the
--- others are the weight tables say. Figures: docs/research/scaling.md. Pure.
+-- A server that comes or goes moves each end by less than a server, a load balancer by less than an n-th. The weight
+-- tables name the load balancers. Figures: docs/research/scaling.md. Pure.
 
 local hash_ring = require "steelyard.core.hash_ring"
 local no_pause = require("resty.vnswrr").no_pause
 local sort = require "resty.vnswrr.sort"
 
--- What is left then has a third more than its part: at a load of three quarters it is full.
-local HEALTHY = 0.75
+-- With this share, the healthy servers have a third more than their part: at a load of three quarters they are full.
+local HEALTHY_SHARE = 0.75
 
--- Rows between two breaths.
-local ROWS = 100
+-- Rows between two calls of breathe().
+local ROWS_PER_BREATH = 100
 
 local _M = {}
 local mt = { __index = _M }
 
 
---- Make the subset of an upstream whose table is not known yet.
+--- Make the subset of an upstream without a table.
 -- @param size about how many servers it has, or some more
 -- @param lb   this load balancer's name
 function _M.new(size, lb)
@@ -40,7 +41,7 @@ function _M.new(size, lb)
 end
 
 
---- The numbers of some names in the order of their hashes; two of one hash by how they are listed.
+--- Return the numbers of some names in the order of their hashes; equal hashes keep the order of the list.
 local function by_hash(names, breathe)
     local hashes, numbers = {}, {}
     for i = 1, #names do
@@ -51,8 +52,8 @@ local function by_hash(names, breathe)
 end
 
 
---- This load balancer's place among those that the table names, from 0, and how many there are. One that it does not
--- name yet is about to be.
+--- Return this load balancer's place among those in the table, from 0, and their number. The table will soon name this
+-- one, if it does not yet.
 local function place_of(lb, reporters)
     local names, place = { lb }, 1
     for name in pairs(reporters) do
@@ -72,10 +73,9 @@ local function length_of(peer)
 end
 
 
---- Which part of each peer lies within an arc, by its number, and how many further peers it took for those out of
--- health.
+--- Return the part of each peer within an arc, by its number, and how many further peers were added for unhealthy ones.
 local function parts_of(peers, order, from, width, unhealthy)
-    local parts, k, first, left, least, more = {}, #peers, 1, width, HEALTHY * width, 0
+    local parts, k, first, left, least, more = {}, #peers, 1, width, HEALTHY_SHARE * width, 0
     while from >= length_of(peers[order[first]]) do
         from, first = from - length_of(peers[order[first]]), first + 1
     end
@@ -97,9 +97,9 @@ local function parts_of(peers, order, from, width, unhealthy)
 end
 
 
---- The peers of which a part lies within, with that part of their weights, in id order. A controller's weights are 20
--- in the mean: of a part that is less than half of 1 nothing is left.
-local function held(peers, parts, breathe)
+--- Return the peers with a part within, with that part of their weights, in id order. The controller's mean weight is
+-- 20: a part below half of 1 is left out.
+local function peers_within(peers, parts, breathe)
     local subset = {}
     for i = 1, #peers do
         local peer = peers[i]
@@ -114,16 +114,16 @@ local function held(peers, parts, breathe)
             peer.weight, peer.baseline = weight, math.max(1, math.floor(peer.baseline * part + 0.5))
         end
         subset[#subset + 1] = weight > 0 and peer or nil
-        breathe(i, ROWS)
+        breathe(i, ROWS_PER_BREATH)
     end
     return subset
 end
 
 
---- The table as this load balancer serves it: the one that is known with the peers of the subset alone, and `all`.
--- The same while neither table nor health has changed. It is the known one where that does not say who the others
--- are, where there are so few servers, or so many are out of health, that all are used.
--- @param unhealthy id -> anything, for peers that health has taken out
+--- Return the table as this load balancer serves it: the known one, with the peers of the subset alone, and `all`. It
+-- is the same table while neither table nor health changes. It is the known table itself if that does not name the
+-- load balancers, or all servers are used because they are few or many are unhealthy.
+-- @param unhealthy id -> anything, for peers taken out by health
 -- @param breathe   called every 0.1 ms or so of work; may yield
 function _M:table_of(known, unhealthy, breathe)
     if known == self.known and unhealthy == self.unhealthy then
@@ -131,7 +131,7 @@ function _M:table_of(known, unhealthy, breathe)
     end
     local peers, ids, up, total, served = known.peers, {}, 0, 0, known
     local same = #self.ids == #peers
-    local about = { servers = #peers, of = #peers, widened_by = 0 } -- what pages show
+    local about = { servers = #peers, of = #peers, widened_by = 0 } -- for the pages
     for i = 1, #peers do
         local length = length_of(peers[i])
         ids[i], up, total = peers[i].id, up + (length > 0 and 1 or 0), total + length
@@ -149,7 +149,7 @@ function _M:table_of(known, unhealthy, breathe)
             about, served = before, setmetatable({ peers = self.served.peers, all = peers }, { __index = known })
         elseif steps < n then
             local parts, more = parts_of(peers, self.order, place / n * total, steps / n * total, unhealthy)
-            local subset = held(peers, parts, breathe)
+            local subset = peers_within(peers, parts, breathe)
             about = { servers = #subset, of = #peers, widened_by = more, balancers = n, place = place }
             served = setmetatable({ peers = subset, all = peers }, { __index = known })
         end

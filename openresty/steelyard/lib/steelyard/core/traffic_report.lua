@@ -1,7 +1,7 @@
---- The traffic report: what this load balancer saw of each peer in one interval.
+--- The traffic report: one load balancer's figures of each peer in one interval.
 --
--- The consumer is protocol/steelyard_protocol/traffic_report.py; both ends are
--- tested on docs/contract/traffic.json. Pure.
+-- The consumer is protocol/steelyard_protocol/traffic_report.py; both ends are tested on docs/contract/traffic.json.
+-- Pure.
 
 local json = require "steelyard.core.json"
 local wire = require "steelyard.core.wire"
@@ -9,44 +9,44 @@ local wire = require "steelyard.core.wire"
 local _M = {}
 
 
---- What was counted of a cost in the interval; nil where nobody tells costs.
-local function cost_since(total, before)
+--- Return the cost counted in the interval; nil if requests have no costs.
+local function cost_since(total, previous)
     local cost = total.cost
-    if cost and before.cost <= cost then
-        cost = cost - before.cost
+    if cost and previous.cost <= cost then
+        cost = cost - previous.cost
     end
     return cost
 end
 
 
---- One peer's figures: totals at the end of the interval less those at its start.
--- Totals that went backwards (the shared dict forgot them) count from 0 again.
--- @param measured in_flight at the end; median_ms of the latencies in the interval, nil where it is not
---   known; load, what the server said of itself (core/orca), nil where it said nothing
-function _M.figures(total, before, measured)
-    local completed = total.completed - before.completed
-    local failed = total.failed - before.failed
-    local latency_ms, untimed = total.latency_ms - before.latency_ms, total.untimed - before.untimed
+--- Return one peer's figures: totals at the end of the interval less those at its start. If totals went backwards (the
+-- shared dict evicted them), they count from 0 again.
+-- @param measured in_flight at the end; median_ms of the latencies in the interval, nil if it is not known; load, the
+--        server's own report (core/orca), nil if there is none
+function _M.figures(total, previous, measured)
+    local completed = total.completed - previous.completed
+    local failed = total.failed - previous.failed
+    local latency_ms, untimed = total.latency_ms - previous.latency_ms, total.untimed - previous.untimed
     if completed < 0 or failed < 0 or latency_ms < 0 or untimed < 0 then
         completed, failed, latency_ms, untimed = total.completed, total.failed, total.latency_ms, total.untimed
     end
     local timed = completed - untimed
     return {
         completed = completed, failed = failed, in_flight = measured.in_flight,
-        -- Microseconds are beyond nginx's clock already.
+        -- Rounded to microseconds: nginx's clock has only milliseconds.
         latency_ms = timed > 0 and math.floor(latency_ms / timed * 1000 + 0.5) / 1000 or wire.null,
-        latency_p50_ms = measured.median_ms, load = measured.load, cost = cost_since(total, before),
+        latency_p50_ms = measured.median_ms, load = measured.load, cost = cost_since(total, previous),
     }
 end
 
 
--- Peers to encode at once: 0.02 ms.
-local ROWS = 20
+-- Peers per piece: 0.02 ms.
+local PEERS_PER_PIECE = 20
 
--- What a report may have beside a signature, for which 65 bytes are enough.
-local LARGEST = wire.MAX_BYTES - 100
+-- Bytes of a report beside its signature, which needs 65.
+local MAX_BYTES = wire.MAX_BYTES - 100
 
---- Leave out a member of all figures, or of what they have as `of`; whether any had it.
+--- Leave out a member of all figures, or of their member `of`; return whether any had it.
 local function without(report, member, of)
     local removed = false
     for _, figures in ipairs(report.figures) do
@@ -62,7 +62,7 @@ local function without(report, member, of)
 end
 
 
---- Leave out the servers that had nothing to do: of them the controller then knows nothing. Whether there were any.
+--- Leave out idle servers, which the controller then knows nothing about; return whether there were any.
 local function without_idle(report)
     local ids, figures = {}, {}
     for i, each in ipairs(report.figures) do
@@ -76,7 +76,7 @@ local function without_idle(report)
 end
 
 
--- What a report of so many servers that it would not be read leaves out, one after the other.
+-- Steps to shorten a report that would be too large to be read, in this order.
 local DISPENSABLE = {
     function(report) return without(report, "named_metrics", "load") end,
     function(report) return without(report, "latency_p50_ms") end,
@@ -90,13 +90,13 @@ local COLUMNS = { "completed", "failed", "in_flight", "latency_ms", "latency_p50
 local OPTIONAL = { latency_p50_ms = true, cost = true }
 
 
---- What is within the brackets or braces of a long list or object, encoded in pieces.
--- @param add function (piece, i, size): put the i-th of `count` entries into the piece, which has `size`; its new size
+--- Encode the content of a long list or object, without its brackets, in pieces.
+-- @param add function (piece, i, size): put entry i of `count` into the piece, which has `size`; return its new size
 local function contents(count, add, breathe)
     local pieces, piece, size = {}, {}, 0
     for i = 1, count do
         size = add(piece, i, size)
-        if size > 0 and (size == ROWS or i == count) then
+        if size > 0 and (size == PEERS_PER_PIECE or i == count) then
             pieces[#pieces + 1] = string.sub(assert(json.encode(piece)), 2, -2)
             piece, size = {}, 0
             breathe()
@@ -115,7 +115,7 @@ local function list(count, value_at, breathe)
 end
 
 
---- An object of the ids that have a value.
+--- Encode an object of the ids with a value.
 local function object(ids, value_at, breathe)
     local function add(piece, i, size)
         local value = value_at(i)
@@ -126,7 +126,7 @@ local function object(ids, value_at, breathe)
 end
 
 
---- What is known of any server.
+--- Whether a figure is known of any server.
 local function is_known(figures, name)
     for i = 1, #figures do
         if figures[i][name] then
@@ -164,16 +164,15 @@ local function encode(report, breathe)
 end
 
 
---- Encode a report as the Memcached value. One of so many servers that it would not
--- be read leaves out what a controller can do without.
--- @param report  upstream, lb, boot, seq, interval_s, zone or nil; ids of the servers, and the figures of each;
---   rung (core/ladder); order: { term, generation } of the table that is served, or nil; sent_at_ms:
---   this machine's clock since 1970, by which the controller recognises a replayed report
+--- Encode a report as the Memcached value. A report that would be too large to be read leaves out dispensable figures.
+-- @param report  upstream, lb, boot, seq, interval_s, zone or nil; ids of the servers, and the figures of each; rung
+--        (core/ladder); order: { term, generation } of the table in use, or nil; sent_at_ms: this machine's clock
+--        since 1970, by which the controller recognises a replayed report
 -- @param breathe called between pieces of work; may yield
 function _M.encode(report, breathe)
     local text = encode(report, breathe)
     for i = 1, #DISPENSABLE do
-        if #text <= LARGEST then
+        if #text <= MAX_BYTES then
             break
         end
         if DISPENSABLE[i](report) then

@@ -1,10 +1,8 @@
 --- The weight table: the wire format between the controller and nginx.
 --
--- The producer is protocol/steelyard_protocol/weight_table.py; both ends
--- are tested on docs/contract/weights.json. A controller publishes each second
--- and changes little: what a table has in common with the one before is taken
--- from there and not decoded again. So a table may share peers with the table
--- before. Pure.
+-- The producer is protocol/steelyard_protocol/weight_table.py; both ends are tested on docs/contract/weights.json. A
+-- controller publishes each second and changes little: what a table has in common with the previous one is taken from
+-- there and not decoded again. So two successive tables may share peers. Pure.
 
 local address = require "steelyard.core.address"
 local check_settings = require "steelyard.core.check_settings"
@@ -17,36 +15,36 @@ local zones = require "steelyard.core.zones"
 
 local STATES = { up = true, drain = true, down = true, backup = true }
 
--- Published weights sum to S, 20 a peer; a law makes S no larger than this by itself.
+-- Published weights sum to S, 20 a peer; no law makes S larger than this by itself.
 local MAX_WEIGHT = 1000000
 
 -- No IP:port is longer than 47 characters.
 local MAX_ADDRESS = 128
 
--- Requests that a peer may have in flight.
-local MOST_CONNS = 1000000
+-- Bound of max_conns.
+local MAX_MAX_CONNS = 1000000
 
--- `argument:` and a name of 64.
+-- `argument:` and a name of 64 bytes.
 local MAX_HASH_KEY = 73
 
--- A day, and an hour for the clocks: that is a time zone set wrong by one.
-local OLDEST_S = 25 * 3600
+-- A day, and an hour for clocks with a time zone set wrong.
+local MAX_AGE_S = 25 * 3600
 
--- Rows between two breaths: 0.1 ms when every one is new.
-local ROWS = 20
+-- Rows between two calls of breathe(): 0.1 ms if every one is new.
+local ROWS_PER_BREATH = 20
 
-local NOTHING = {}
+local NO_OPTIONS = {}
 
 local _M = {}
 
 
---- How many requests a peer may have in flight, of all load balancers: as a row says, or for all; nil: no limit.
+--- Return the max_conns of a row, or of the table, over all load balancers; nil: no limit.
 local function max_conns_of(object)
-    return object.max_conns ~= nil and wire.integer(object, "max_conns", 1, MOST_CONNS) or nil
+    return object.max_conns ~= nil and wire.integer(object, "max_conns", 1, MAX_MAX_CONNS) or nil
 end
 
 
---- Check a row; `known` is the peer of the table before in this place, or nil.
+--- Check a row; `known` is the peer of the previous table in this place, or nil.
 local function peer_of(row, known)
     if type(row) ~= "table" or row[1] ~= nil then
         wire.refuse("type", "a peer is not an object")
@@ -85,19 +83,19 @@ local function peer_of(row, known)
 end
 
 
---- The peers in the order of the text; the list of the table before when nothing changed.
-local function rows_of(rows, before, breathe)
-    local peers, changed = {}, #rows ~= #before
+--- Return the peers in the order of the text; the list of the previous table if nothing changed.
+local function rows_of(rows, previous, breathe)
+    local peers, changed = {}, #rows ~= #previous
     for i = 1, #rows do
-        peers[i] = peer_of(rows[i], before[i])
-        changed = changed or peers[i] ~= before[i]
-        breathe(i, ROWS)
+        peers[i] = peer_of(rows[i], previous[i])
+        changed = changed or peers[i] ~= previous[i]
+        breathe(i, ROWS_PER_BREATH)
     end
-    return changed and peers or before
+    return changed and peers or previous
 end
 
 
---- Return the peers in id order, so that all workers agree on ties. The controller writes them so, mostly.
+--- Return the peers in id order, so that all workers agree on ties. Usually the controller writes them in it.
 local function in_id_order(written, breathe)
     local ids, peers, rises = {}, {}, true
     for i = 1, #written do
@@ -140,7 +138,7 @@ local function hash_key_of(document)
 end
 
 
---- The load balancers whose reports the controller reads: a set of their names.
+--- Return the load balancers whose reports the controller reads: a set of their names.
 local function reporters_of(document, text)
     local reporters, names = wire.array(document, "reporters", text), {}
     for i = 1, #reporters do
@@ -167,32 +165,31 @@ local function decoder(text, previous, breathe)
         law = wire.name(document, "law"),
         picker = wire.name(document, "picker"),
         peers = peers,
-        -- Where the table has none, nginx.conf's stand.
+        -- Without these, nginx.conf's are in force.
         check = check_settings.of_table(document), hash_key = key, hash_variable = variable,
         max_conns = max_conns_of(document),
         reporters = reporters_of(document, text),
-        zones = zones.of_table(document, text, previous.zones), -- nil: load balancers of every zone do the same
-        -- Of all that its head has not; nil: it has no head.
+        zones = zones.of_table(document, text, previous.zones), -- nil: the same weights in every zone
+        -- For all that its head leaves out; nil: it has no head.
         digest = document.digest ~= nil and wire.name(document, "digest") or nil,
         -- For the decoding of the next one:
         written = written, -- the peers in the text's order
-        peers_text = list, -- the text between the brackets; nil when it was not cut into slices
+        peers_text = list, -- the text between the brackets; nil if it was not cut into slices
     }
 end
 
 
---- Read a weight table from the network: the table, its peers in id order, or
--- nil and { reason, detail }. Total: never raises.
+--- Read a weight table from the network: return the table, with its peers in id order, or nil and { reason, detail }.
+-- Total: never raises.
 -- @param options.breathe  called every 0.1 ms or so of work; may yield
--- @param options.previous the table before this one. Where no peer changed, `peers` is the same list
+-- @param options.previous the previous table. If no peer changed, `peers` is the same list
 function _M.decode(text, options)
-    options = options or NOTHING
-    return wire.total(decoder, text, options.previous or NOTHING, options.breathe or no_pause)
+    options = options or NO_OPTIONS
+    return wire.total(decoder, text, options.previous or NO_OPTIONS, options.breathe or no_pause)
 end
 
 
---- Compare two tables (or anything with term and generation): -1, 0 or 1.
--- Clocks never order tables.
+--- Compare two tables (or anything with term and generation): -1, 0 or 1. Clocks never order tables.
 function _M.compare(a, b)
     if a.term ~= b.term then
         return a.term < b.term and -1 or 1
@@ -205,7 +202,7 @@ end
 
 
 --- Tell whether two tables have the same effect, whatever their order and law.
--- @param b decoded with `a` as the one before, or from the same text
+-- @param b decoded with `a` as the previous one, or from the same text
 function _M.same(a, b)
     return a.peers == b.peers and a.zones == b.zones and a.picker == b.picker and a.hash_key == b.hash_key
            and a.max_conns == b.max_conns
@@ -213,18 +210,17 @@ function _M.same(a, b)
 end
 
 
---- The replay guard: why the first table of an upstream is refused, { reason, detail }; nil when it is not.
+--- The replay guard: return why the first table of an upstream is refused, { reason, detail }, or nil.
 --
--- Where a table is served, (term, generation) tells what is older, and no clock is
--- asked. An nginx that starts with nothing would take any signed table; but one
--- lies in Memcached for a day at the most (TABLE_TTL_S in the controller's loop),
--- and a controller's own answer is a tick old. So one that was issued before that
--- is a recording, or one of the two clocks is wrong.
+-- If a table is in use, (term, generation) identifies older ones without any clock. An nginx that starts with nothing
+-- would take any signed table. But a table is in Memcached for at most a day (TABLE_TTL_S in the controller's loop),
+-- and a controller's own answer is a tick old. So one issued earlier is a recording, or one of the two clocks is
+-- wrong.
 --
 -- @param now seconds since 1970, by this machine's clock
 function _M.replayed(first, now)
     local age_s = now - first.issued_at_ms / 1000
-    if age_s <= OLDEST_S then
+    if age_s <= MAX_AGE_S then
         return nil
     end
     return {
@@ -236,8 +232,8 @@ function _M.replayed(first, now)
 end
 
 
---- The table of an upstream for which only a list of addresses is known.
--- Not on the wire: term and generation are 0 and any published table is later.
+--- Make the table of an upstream with only a list of addresses. It is not on the wire: term and generation are 0, and
+-- any published table is later.
 function _M.bootstrap(upstream, peers)
     return {
         upstream = upstream, term = 0, generation = 0, issued_at_ms = 0,
