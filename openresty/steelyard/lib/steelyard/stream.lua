@@ -1,8 +1,8 @@
---- Steelyard for nginx's stream {}: TCP connections are spread over weights that a controller
--- publishes, with no reload. Needs ngx_stream_lua, which OpenResty has.
+--- Steelyard for nginx's stream {}: spreads TCP connections over weights from a controller, without a reload. Needs
+-- ngx_stream_lua, which is part of OpenResty.
 --
--- One function a phase, in use in openresty/examples/stream.conf. `init_by_lua_block { require "steelyard.stream" }`
--- makes what the workers share, before they fork.
+-- There is one function per phase; openresty/examples/stream.conf uses them. `init_by_lua_block { require
+-- "steelyard.stream" }` makes the workers' shared state before they fork.
 
 if ngx.config.subsystem ~= "stream" then
     error('steelyard.stream is for stream {}; in http {} it is require "steelyard"', 0)

@@ -1,5 +1,5 @@
---- IP addresses: IP:port, the only form that a picker can use (it cannot resolve
--- names), and networks (CIDR), for who may read the pages about the data plane. Pure.
+--- IP addresses: IP:port, the only form for a picker (it cannot resolve names), and networks (CIDR) of the pages'
+-- readers. Pure.
 
 local ffi = require "ffi"
 
@@ -8,18 +8,18 @@ ffi.cdef "int inet_pton(int family, const char *text, void *bytes);"
 -- Linux's numbers.
 local AF_INET, AF_INET6 = 2, 10
 
-local MAPPED = string.rep("\0", 10) .. "\255\255" -- what IPv4 within IPv6 begins with
+local MAPPED = string.rep("\0", 10) .. "\255\255" -- the start of IPv4 within IPv6
 
 local LOOPBACK = { "127.0.0.0/8", "::1" }
 
 local _M = {}
 
 
---- The bytes of an IP address, most significant first, and how many they are: 4, or 16 of IPv6 (RFC 4291, no zone);
--- nil when it is none. 010 is refused: some readers take it for 8, others for 10.
+--- Return the bytes of an IP address, most significant first, and their number: 4, or 16 for IPv6 (RFC 4291, no zone);
+-- nil if it is none. 010 is refused: some readers take it for 8, others for 10.
 local function bytes_of(text)
     local is_ipv6, bytes = string.find(text, ":", 1, true) ~= nil, ffi.new("uint8_t[16]")
-    -- C would not see what follows a zero byte.
+    -- C would stop at a zero byte.
     if string.find(text, "%z") or ffi.C.inet_pton(is_ipv6 and AF_INET6 or AF_INET, text, bytes) ~= 1 then
         return nil
     end
@@ -27,9 +27,9 @@ local function bytes_of(text)
 end
 
 
---- The text of an IPv6 address as nginx writes it in $upstream_addr: lower case, the first longest run of two zero
--- groups or more as "::", and an IPv4 address at the end where that run is all but the last two groups (or three, of
--- which the first is ffff).
+--- Return the text of an IPv6 address as nginx writes it in $upstream_addr. It is in lower case, with the first longest
+-- run of at least two zero groups as "::". It ends in an IPv4 address if the run is all but the last two groups, or
+-- all but three, the first of them ffff.
 local function ipv6_text(bytes)
     local groups, first, longest, run = {}, nil, 1, 0
     for i = 1, 8 do
@@ -41,7 +41,7 @@ local function ipv6_text(bytes)
     end
     local as_ipv4 = first == 1 and (
         longest == 5 and groups[6] == 0xffff or longest == 6
-        -- nginx's own condition, by which ::1 is no IPv4 address, nor is ::n below 256.
+        -- nginx's own condition: by it, ::1 is no IPv4 address, and neither is ::n below 256.
         or longest == 7 and bytes[14] > 0 and bytes[15] ~= 1)
     local text, i = "", 1
     while i <= (as_ipv4 and 6 or 8) do
@@ -61,7 +61,7 @@ end
 
 
 --- Split `10.0.0.11:80` or `[fd00::13]:80`.
--- @return ip as nginx writes it (IPv6 in brackets) and port; nil and what is wrong with the address otherwise
+-- @return ip as nginx writes it (IPv6 in brackets) and port; or nil and the problem with the address
 function _M.split(text)
     local host, port_text = string.match(text, "^(.*):([^:]*)$")
     if not host then
@@ -83,7 +83,7 @@ function _M.split(text)
 end
 
 
---- One end of a connection as a key: the port's two bytes, and those of the address. IPv4 within IPv6 is IPv4.
+--- Make a key of one end of a connection: two bytes of its port, then its address. IPv4 within IPv6 is IPv4.
 function _M.key(port, bytes, count)
     if count == 16 and ffi.string(bytes, 12) == MAPPED then
         bytes, count = bytes + 12, 4
@@ -92,7 +92,7 @@ function _M.key(port, bytes, count)
 end
 
 
---- The key of an address, with or without brackets, and a port; nil where it is no address of IP.
+--- Return the key of an address, with or without brackets, and a port; nil if it is no IP address.
 function _M.key_of(ip, port)
     local bytes, count = bytes_of(string.match(ip, "^%[(.*)%]$") or ip)
     return bytes and _M.key(string.char(math.floor(port / 256), port % 256), bytes, count)
@@ -136,12 +136,12 @@ end
 
 
 --- Tell whether a client may read the pages: from loopback, and from the networks in `extra`, a list of texts. A
--- request that came through a proxy may be anybody's, even if the proxy is on this machine: there `extra` alone counts.
+-- request through a proxy may be from anyone, even with the proxy on this machine: for it `extra` alone counts.
 function _M.allows(client, extra, proxied)
     if string.find(client, "^unix:") then
         return not proxied -- a socket's own permissions decided already
     end
-    -- How a listener for both families names an IPv4 client.
+    -- A listener for both families names an IPv4 client like this.
     local bytes, count = bytes_of(string.match(client, "^::ffff:(%d+%.%d+%.%d+%.%d+)$") or client)
     if not bytes then
         return false

@@ -1,10 +1,9 @@
---- The verdict of active health checks: what an answer means, and when a peer falls and rises. Pure.
+--- The verdict of active health checks: the meaning of an answer, and when a peer falls and rises. Pure.
 --
--- A peer that was never checked is eligible; its first check decides at once,
--- because there is nothing else to go by. After that `fall` failed checks in a
--- row take it out, and `rise` good ones in a row bring it back.
+-- A peer is eligible until its first check, which decides at once, because there is nothing else to go by. After that
+-- `fall` failed checks in a row take it out, and `rise` good ones in a row bring it back.
 
--- OpenSSL's results of a verification that say so: X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT,
+-- OpenSSL's verification results for an unknown issuer: X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT,
 -- _SELF_SIGNED_CERT_IN_CHAIN, _UNABLE_TO_GET_ISSUER_CERT (2) and _LOCALLY (20), _UNABLE_TO_VERIFY_LEAF_SIGNATURE,
 -- _CERT_CHAIN_TOO_LONG.
 local UNTRUSTED = { [2] = true, [18] = true, [19] = true, [20] = true, [21] = true, [22] = true }
@@ -12,8 +11,8 @@ local UNTRUSTED = { [2] = true, [18] = true, [19] = true, [20] = true, [21] = tr
 local _M = {}
 
 
---- Judge an answer: ok, and in words why not.
--- @param status of the answer, or nil, and then `err` says why there is none
+--- Judge an answer: return whether it is good, and if not the reason in words.
+-- @param status of the answer; nil without one, and then `err` is the reason
 -- @param settings statuses, statuses_words
 function _M.judge(status, err, settings)
     if status == nil then
@@ -25,8 +24,8 @@ function _M.judge(status, err, settings)
 end
 
 
---- What the operator can do where TLS itself fails; nil where that is not the trouble.
--- @param why why not, as judged
+--- Return the operator's remedy for a failure of TLS itself; nil for any other failure.
+-- @param why the reason, as judged
 function _M.remedy(why)
     if why == "TLS: certificate host mismatch" then
         return "the certificate is for another name: set tls_server_name of the check to one that it has, or "
@@ -44,8 +43,8 @@ function _M.remedy(why)
 end
 
 
---- One check: the state after it, and "up" or "down" when that is a change.
--- @param state { up, streak }: how many checks in a row spoke against it; nil before the first
+--- Return the state after a check, and "up" or "down" if that is a change.
+-- @param state { up, streak }: how many checks in a row contradicted it; nil before the first
 -- @param settings rise, fall
 function _M.step(state, ok, settings)
     if not state then
@@ -61,13 +60,13 @@ function _M.step(state, ok, settings)
 end
 
 
---- A state as text, for the address that it is about.
+--- Write a state as text, with the address it is about.
 function _M.write(state, address)
     return address .. (state.up and " up " or " down ") .. state.streak
 end
 
 
---- The state in a text; nil when there is none, or it is about another address.
+--- Return the state in a text; nil if there is none, or it is about another address.
 function _M.read(text, address)
     local about, word, streak = string.match(text or "", "^(%S+) (%l+) (%d+)$")
     if about ~= address then
@@ -77,9 +76,8 @@ function _M.read(text, address)
 end
 
 
---- Tell whether a peer's check fell due within (from, now]. Each peer has a moment
--- of its own in the interval, so that checks are spread over it, and differently
--- from each load balancer.
+--- Tell whether a peer's check fell due within (from, now]. Each peer has a moment of its own in the interval. So
+-- checks are spread over it, and differently from each load balancer.
 -- @param phase 0..1, the peer's own
 function _M.due(phase, from, now, interval_s)
     local shift_s = phase * interval_s

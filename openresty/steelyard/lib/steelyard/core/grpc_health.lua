@@ -1,11 +1,9 @@
---- gRPC's health check: the request, and what the answer says (grpc.health.v1.Health/Check). Pure.
+--- gRPC's health check: the request, and the meaning of the answer (grpc.health.v1.Health/Check). Pure.
 --
--- A check is one call on a connection of its own, so little of HTTP/2 (RFC 9113)
--- is needed: one stream, headers as literals without Huffman's code and without the
--- dynamic table (RFC 7541, 6.2.2), and an answer that fits every window. Headers of the
--- answer are not decoded: the message alone decides, and a call that ends
--- without one failed. SETTINGS and PING are not acknowledged, because the connection is
--- over as soon as the message is there.
+-- A check is one call on a connection of its own, so it needs little of HTTP/2 (RFC 9113): one stream, and an answer
+-- that fits every window. Headers are sent as literals without Huffman's code and without the dynamic table (RFC 7541,
+-- 6.2.2). Headers of the answer are not decoded: the message alone decides, and a call without one failed. SETTINGS
+-- and PING are not acknowledged, because the connection is over as soon as the message is there.
 --
 -- Not over TLS: that needs ALPN, which a cosocket of ngx_lua cannot offer.
 
@@ -17,7 +15,7 @@ local END_STREAM, END_HEADERS, PADDED = 0x1, 0x4, 0x8
 
 local STREAM = 1
 
--- SETTINGS_MAX_FRAME_SIZE, which ours leave as it is.
+-- The default of SETTINGS_MAX_FRAME_SIZE, which our SETTINGS do not change.
 local MAX_FRAME = 16384
 
 local STATUSES = { [0] = "UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN" }
@@ -36,15 +34,15 @@ local function frame(kind, flags, stream, payload)
 end
 
 
---- A string of HPACK; of at most 254 bytes, so that two are enough for its length.
+--- Encode a string of HPACK, of at most 254 bytes: so its length needs at most two.
 local function literal(text)
     return (#text < 127 and string.char(#text) or string.char(127, #text - 127)) .. text
 end
 
 
---- What to send: all of it at once.
--- @param service   whose health is asked; "" for the server's. At most 127 bytes
--- @param authority the host that is asked, as in HTTP/1.1's `Host`
+--- Return the bytes to send, all at once.
+-- @param service   name of the service, "" for the server as a whole; at most 127 bytes
+-- @param authority the host asked, as in HTTP/1.1's `Host`
 function _M.request(service, authority)
     local block = {}
     for i, header in ipairs({
@@ -54,14 +52,14 @@ function _M.request(service, authority)
     }) do
         block[i] = "\0" .. literal(header[1]) .. literal(header[2])
     end
-    -- HealthCheckRequest: field 1, which is left out where it is empty.
+    -- HealthCheckRequest: field 1, left out if it is empty.
     local message = service == "" and "" or "\10" .. string.char(#service) .. service
     return PREFACE .. frame(SETTINGS, 0, 0, "") .. frame(HEADERS, END_HEADERS, STREAM, table.concat(block))
            .. frame(DATA, END_STREAM, STREAM, "\0\0\0\0" .. string.char(#message) .. message)
 end
 
 
---- The status in the data of a stream; nil while bytes are missing.
+--- Return the status in the data of a stream; nil while bytes are missing.
 local function status_of(data)
     if #data < 5 then
         return nil
@@ -70,13 +68,13 @@ local function status_of(data)
     elseif #data < 5 + be32(data, 2) then
         return nil
     end
-    -- HealthCheckResponse: field 1, which is left out where it is 0.
+    -- HealthCheckResponse: field 1, left out if it is 0.
     local status = string.match(string.sub(data, 6, 5 + be32(data, 2)), "^\8(.)")
     return STATUSES[status and string.byte(status) or 0] or "an unknown status"
 end
 
 
---- The data in a DATA frame, without padding.
+--- Return the data in a DATA frame, without padding.
 local function data_of(flags, payload)
     if flags % (2 * PADDED) < PADDED then
         return payload
@@ -85,9 +83,9 @@ local function data_of(flags, payload)
 end
 
 
---- The status that the server gives: "SERVING", ...; nil and the reason when it gives none,
--- and nothing while bytes are missing.
--- @param text all that came
+--- Return the server's status: "SERVING", ...; nil and the reason if there is none, and nothing while bytes are
+-- missing.
+-- @param text all bytes received
 function _M.judge(text)
     local at, data = 1, ""
     while #text >= at + 8 do

@@ -1,7 +1,7 @@
---- Hash keys: which of nginx's variables a hash picker hashes. Pure.
+--- Hash keys: the nginx variable for a hash picker's key. Pure.
 --
--- `address`, `uri`, `header:NAME`, `cookie:NAME` or `argument:NAME`, in
--- nginx.conf and in a weight table alike.
+-- A hash key is `address`, `uri`, `header:NAME`, `cookie:NAME` or `argument:NAME`, in nginx.conf and in a weight table
+-- alike.
 
 -- nginx finds these variables by their prefix, whatever the name.
 local KINDS = { address = "remote_addr", uri = "request_uri" }
@@ -12,7 +12,7 @@ local MAX_NAME = 64
 local _M = { REMEDY = "it may be address, uri, header:NAME, cookie:NAME or argument:NAME" }
 
 
---- Return nginx's variable for a hash key; nil when the key is malformed.
+--- Return nginx's variable for a hash key; nil if the key is malformed.
 function _M.variable(key)
     if type(key) ~= "string" then
         return nil

@@ -113,8 +113,8 @@ function _M.new(ids, counts, breathe)
         local counted = rshift(h, shift) + 2
         starts[counted] = starts[counted] + 1
     end)
-    -- The start of each bucket. Counts are two places behind their bucket; their sums move one place back as the
-    -- circle is filled.
+    -- The start of each bucket. Counts are two places behind their bucket; while the circle is filled, their sums move
+    -- one place back.
     for bucket = 1, buckets + 1 do
         starts[bucket] = starts[bucket] + starts[bucket - 1]
         breathe(bucket, 10 * POINTS_PER_BREATH)

@@ -1,16 +1,16 @@
---- HTTP/1: write a request, read what comes as its answer (RFC 9112). Pure.
+--- HTTP/1: write a request, and read its answer (RFC 9112). Pure.
 --
--- Total over what comes, because the other end may be broken or hostile: it
--- gives a value, or nil and the reason, or nothing at all while bytes are missing.
+-- Reading is total, because the other end may be broken or hostile: it returns a value, or nil and the reason, or
+-- nothing while bytes are missing.
 
 local NOT_HTTP = "an answer that is not HTTP"
 
 local _M = {}
 
 
---- A GET that ends its connection.
--- @param target  host (IPv6 in brackets), port, path, and if need be headers (`Host` is host:port otherwise)
--- @param version "1.0" where the answer must come with a length or end with the connection, else "1.1"
+--- Write a GET that ends its connection.
+-- @param target  host (IPv6 in brackets), port, path, and headers if need be (`Host` is host:port otherwise)
+-- @param version "1.0" if the answer must have a length or end with the connection, else "1.1"
 function _M.request(target, version)
     local headers, lines = target.headers or {}, {}
     if not string.find(target.path, "^/[^%c ]*$") then
@@ -33,23 +33,23 @@ function _M.request(target, version)
 end
 
 
---- Tell whether a text cannot become an HTTP answer, whatever follows.
+--- Tell whether a text cannot become an HTTP answer with any continuation.
 local function is_other(text)
     local begun = string.sub(text, 1, 5)
     return begun ~= string.sub("HTTP/", 1, #begun)
 end
 
 
---- The status in a whole status line, and what follows the line; nil when it is none.
+--- Return the status in a whole status line, and the text behind the line; nil if it is none.
 local function status_line(text)
     local status, rest = string.match(text, "^HTTP/1%.[01] ([1-5]%d%d)%f[^%d][^\r\n]*\r?\n(.*)$")
     return tonumber(status), rest
 end
 
 
---- The status of an answer, known as soon as its status line is there: what headers and body it has
--- and how they end does not matter. Interim answers are passed over (RFC 9110, 15.2); 101 is none of them.
--- @param text all that came
+--- Return the status of an answer as soon as its status line is there; its headers and body do not matter. Interim
+-- answers are skipped (RFC 9110, 15.2); 101 is final.
+-- @param text all bytes received
 function _M.status(text)
     while true do
         if is_other(text) then
@@ -72,9 +72,9 @@ function _M.status(text)
 end
 
 
---- Parse the head of an answer to HTTP/1.0: { status, headers by lower-case name, begun }, where `begun` is
--- what came of the body.
--- @param text all that came
+--- Parse the head of an answer to HTTP/1.0: { status, headers by lower-case name, begun }. `begun` is the part of the
+-- body received so far.
+-- @param text all bytes received
 function _M.head(text)
     local _, head_end = string.find(text, "\r?\n\r?\n")
     if not head_end then
@@ -97,7 +97,7 @@ function _M.head(text)
 end
 
 
---- How long the body of an answer to HTTP/1.0 is to be; nil: until the connection ends; nil and the reason.
+--- Return the length of the body of an answer to HTTP/1.0; nil: until the connection ends; nil and a reason.
 function _M.length(answer)
     local length = answer.headers["content-length"]
     if answer.status == 204 or answer.status == 304 then

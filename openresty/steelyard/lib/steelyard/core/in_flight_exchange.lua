@@ -73,8 +73,9 @@ function _M:take(targets)
 end
 
 
---- Return this nginx's requests in flight at all servers; whether a counter has to be sent a change; the mean latency
--- of the requests in flight in ms, 0 if it is not known; and when a request ended last, 0 if none did.
+--- Return this nginx's requests in flight at all servers, and whether a counter has to be sent a change. Third, the
+-- mean latency of the requests in flight in ms, 0 if it is not known; fourth, when a request ended last, 0 if none
+-- did.
 function _M:survey(now)
     local stats, others, targets = self.stats, self.others, self.targets
     local total, changed, timed, latency, ended_at = 0, false, 0, 0, 0

@@ -1,6 +1,7 @@
---- What a request of an OpenAI-style API, and its answer, say of its work: tokens, and whose prefix may be cached.
+--- Requests of an OpenAI-style API and their answers: their work in tokens, and the prompt's start, which may be
+-- cached.
 --
---   cost = input + OUTPUT * output    in tokens: an estimate before, what the answer's `usage` says after
+--   cost = input + OUTPUT_COST * output    in tokens: an estimate before, the answer's `usage` afterwards
 --
 -- Pure.
 
@@ -8,32 +9,32 @@ local json = require "steelyard.core.json"
 
 local find, match, max, min, sub = string.find, string.match, math.max, math.min, string.sub
 
--- Of English; code and other languages have fewer. It counts for its proportions alone.
+-- In English text; code and other languages have fewer. Only proportions matter.
 local BYTES_A_TOKEN = 4
 
--- Hosted models charge 4 to 8 times as much for an output token as for one of input. In the model of
+-- Hosted models charge 4 to 8 times as much for an output token as for an input token. In the model of
 -- docs/research/inference.md 0, 4 and 16 had the same cache hits and latencies within their noise.
-local OUTPUT = 4
+local OUTPUT_COST = 4
 
--- Tokens of an answer of a model that has answered nothing yet: those of an hour of conversations have 343 (Mooncake).
-local USUAL = 300
+-- Output tokens of a model without an answer so far: an hour of conversations has 343 on average (Mooncake).
+local USUAL_OUTPUT_TOKENS = 300
 
--- Answers that a mean remembers, and models of which one is known.
-local MEMORY, MODELS = 64, 100
+-- Answers in a running mean, and models with one.
+local ANSWERS_IN_MEAN, MAX_MODELS = 64, 100
 
--- Of a prompt that begins no conversation, and of a conversation's first question: 1,000 tokens. With less, all that
--- share a system prompt would be one key; with more, what grows by a turn would have another key each time.
-local START = 4096
+-- Bytes of a prompt's start, and of a conversation's first question: 1,000 tokens. With less, all prompts with a
+-- common system prompt would be one key. With more, a growing conversation would get another key each time.
+local START_BYTES = 4096
 
--- The usage stands in the last event but one, or at the end of the object.
-local TAIL = 4096
+-- The usage is in the last event but one, or at the end of the object.
+local TAIL_BYTES = 4096
 
-local EVENT = "\ndata:"
+local EVENT_MARK = "\ndata:"
 
 local _M = {}
 
 
---- The text of a prompt or of a message's content, which may be a list of parts, prompts or tokens.
+--- Return the text of a prompt or of a message's content; either may be a list of parts, prompts or tokens.
 local function text_of(content)
     local parts, texts = type(content) == "table" and content or { content }, {}
     for i = 1, #parts do
@@ -44,14 +45,14 @@ local function text_of(content)
 end
 
 
---- What stays the same of a conversation from turn to turn: all up to its first question, and the start of that.
+--- Return the constant part of a conversation: all up to its first question, and the start of that.
 local function start_of(messages)
     local texts = {}
     for i = 1, #messages do
         local message = type(messages[i]) == "table" and messages[i] or {}
         texts[i] = text_of(message.content)
         if message.role == "user" then
-            texts[i] = sub(texts[i], 1, START)
+            texts[i] = sub(texts[i], 1, START_BYTES)
             break
         end
     end
@@ -60,15 +61,15 @@ end
 
 
 --- Read the body of a request.
--- @return its model, the tokens that its answer may have, and the start of its prompt, each nil where it has none; or
---         nil where it is no JSON object
+-- @return its model, the most tokens of its answer, and the start of its prompt, each nil if it has none; or nil if it
+--        is no JSON object
 function _M.request(body)
     local document = json.decode_loosely(body)
     if type(document) ~= "table" or document[1] then
         return nil
     end
     local messages, model = document.messages, document.model
-    local prefix = type(messages) == "table" and start_of(messages) or sub(text_of(document.prompt), 1, START)
+    local prefix = type(messages) == "table" and start_of(messages) or sub(text_of(document.prompt), 1, START_BYTES)
     return {
         model = type(model) == "string" and model or nil,
         wanted = tonumber(document.max_completion_tokens) or tonumber(document.max_tokens),
@@ -77,44 +78,45 @@ function _M.request(body)
 end
 
 
---- What a request is likely to cost: few answers are as long as they may be, so no more than those of its model lately.
+--- Estimate the cost of a request. Few answers are as long as allowed: the mean of the model's recent answers is the
+-- bound.
 -- @param lately tokens of answers, by model; learn() fills it
 -- @param bytes  of the request's body
 function _M.estimate(lately, request, bytes)
-    lately = lately[request.model] or request.wanted or USUAL
-    return bytes / BYTES_A_TOKEN + OUTPUT * max(0, min(request.wanted or lately, lately))
+    lately = lately[request.model] or request.wanted or USUAL_OUTPUT_TOKENS
+    return bytes / BYTES_A_TOKEN + OUTPUT_COST * max(0, min(request.wanted or lately, lately))
 end
 
 
---- Learn from an answer that was given to its end. Only a model that answers is remembered, whatever clients name.
+--- Learn from a complete answer. Only a model with answers is remembered, whatever names clients send.
 function _M.learn(lately, model, output)
     local known, models = lately[model], lately[0] or 0 -- names are texts
     if known then
-        lately[model] = known + (output - known) / MEMORY
-    elseif model and models < MODELS then
+        lately[model] = known + (output - known) / ANSWERS_IN_MEAN
+    elseif model and models < MAX_MODELS then
         lately[model], lately[0] = output, models + 1
     end
 end
 
 
---- Read a piece of an answer, wherever it was cut: keep its last bytes, and count its events.
--- @param answer what was read before, from { tail = "\n", events = 0 } on
+--- Read a piece of an answer, cut anywhere: keep its last bytes, and count its events.
+-- @param answer the state so far; { tail = "\n", events = 0 } at first
 function _M.read(answer, piece)
-    local text = sub(answer.tail, 1 - #EVENT) .. piece
-    local _, at = find(text, EVENT, 1, true)
+    local text = sub(answer.tail, 1 - #EVENT_MARK) .. piece
+    local _, at = find(text, EVENT_MARK, 1, true)
     while at do
         answer.events = answer.events + 1
-        _, at = find(text, EVENT, at, true)
+        _, at = find(text, EVENT_MARK, at, true)
     end
-    local tail = answer.tail .. sub(piece, -TAIL)
-    answer.tail = #tail > 2 * TAIL and sub(tail, -TAIL) or tail
+    local tail = answer.tail .. sub(piece, -TAIL_BYTES)
+    answer.tail = #tail > 2 * TAIL_BYTES and sub(tail, -TAIL_BYTES) or tail
 end
 
 
---- What an answer says that it took, of input that had to be computed and of output. Without a usage each event is a
--- token, but the first, which has the role alone, and the last, [DONE].
+--- Return the tokens of an answer: input that had to be computed, and output. Without a usage each event is a token,
+-- but for the first, with the role alone, and the last, [DONE].
 -- @param bytes of the request's body
--- @return the cost, and the tokens of output; nil where it says nothing
+-- @return the cost, and the tokens of output; nil if the answer has neither
 function _M.used(answer, bytes)
     local usage = json.decode(match(answer.tail, '.*"usage"%s*:%s*(%b{})') or "") or {}
     local input, output = tonumber(usage.prompt_tokens), tonumber(usage.completion_tokens)
@@ -126,7 +128,7 @@ function _M.used(answer, bytes)
     end
     local details = usage.prompt_tokens_details
     local cached = type(details) == "table" and tonumber(details.cached_tokens) or 0
-    return max(1, input - cached + OUTPUT * output), output
+    return max(1, input - cached + OUTPUT_COST * output), output
 end
 
 

@@ -1,16 +1,15 @@
 --- JSON, read and written alike with OpenResty's lua-cjson and Debian's.
 --
--- An instance of its own: settings of `cjson.safe` itself would change every
--- other user of it in the same nginx. Debian's lua-cjson knows no arrays on
--- decoding, and encodes an empty table as {}. Pure.
+-- It is an instance of its own: settings of `cjson.safe` itself would change every other user of it in the same nginx.
+-- Debian's lua-cjson has no arrays on decoding, and encodes an empty table as {}. Pure.
 
 local cjson = require("cjson.safe").new()
 
--- NaN, Infinity, 0x10 and 01 are not JSON (RFC 8259); lua-cjson takes them unless told.
+-- NaN, Infinity, 0x10 and 01 are not JSON (RFC 8259), but lua-cjson accepts them by default.
 cjson.decode_invalid_numbers(false)
 
--- Numbers are written with 14 digits (Debian's lua-cjson has no more): integers
--- are exact up to 1e14, which is milliseconds until the year 5138.
+-- Numbers are written with 14 digits (Debian's lua-cjson has no more). Integers are exact up to 1e14: milliseconds
+-- until the year 5138.
 
 local byte, find, sub = string.byte, string.find, string.sub
 
@@ -22,10 +21,10 @@ local SLICE_BYTES = 2048
 local _M = { null = cjson.null }
 
 
---- Tell whether a string holds a control character, which JSON wants escaped
--- and lua-cjson does not mind. Tabs and line ends are fine between the strings.
+--- Tell whether a string in the text holds a control character: JSON requires an escape, lua-cjson accepts it. Tabs and
+-- line ends are fine between the strings.
 local function has_control_character(text)
-    -- Hardly any text has one, and this loop is compiled: 1 ns a byte, where a pattern takes 30.
+    -- Hardly any text has one, and this loop is compiled: 1 ns a byte, against 30 for a pattern.
     local suspicious = false
     for i = 1, #text do
         suspicious = suspicious or byte(text, i) < 32
@@ -47,7 +46,7 @@ local function has_control_character(text)
 end
 
 
---- Parse a text; nil and the reason when it is not JSON.
+--- Parse a text; return nil and the reason if it is not JSON.
 function _M.decode(text)
     if has_control_character(text) then
         return nil, "a control character"
@@ -56,14 +55,14 @@ function _M.decode(text)
 end
 
 
---- The same, and control characters do not matter: for a text that another program judges. To look for them takes
--- 30 times as long where the text has line ends.
+--- Parse a text and accept control characters, for a text that another program judges. Looking for them takes 30 times
+-- as long in a text with line ends.
 function _M.decode_loosely(text)
     return cjson.decode(text)
 end
 
 
---- Encode a value; nil and the reason for what JSON cannot hold (NaN, functions).
+--- Encode a value; return nil and the reason for a value outside JSON (NaN, functions).
 function _M.encode(value)
     local text, err = cjson.encode(value)
     if not text then
@@ -73,7 +72,7 @@ function _M.encode(value)
 end
 
 
---- Return what to encode for a list: lua-cjson would write an empty one as {}.
+--- Return the value to encode for a list: lua-cjson would write an empty one as {}.
 function _M.array(list)
     if #list == 0 then
         return EMPTY_ARRAY
@@ -82,7 +81,7 @@ function _M.array(list)
 end
 
 
---- Cut a text into the object with an empty list, and the text in the list; nil when it is not written that way.
+--- Cut a text into the object with an empty list, and the text in the list; nil if it is not written that way.
 local function cut(text, member)
     local opening = '"' .. member .. '":['
     local from, to = find(text, opening, 1, true)
@@ -98,7 +97,7 @@ local function cut(text, member)
 end
 
 
---- The rows of a list without its brackets, or nil.
+--- Return the rows of a list without its brackets, or nil.
 local function rows_of(list, breathe)
     local rows, n, from = {}, 0, 1
     local between = byte(list) == 123 and "},{" or "%d,%d" -- 123: {
@@ -116,8 +115,8 @@ local function rows_of(list, breathe)
 end
 
 
---- The object with an empty list in the place of its last member, and the text in that list; nil when the object
--- is not written so that it can be cut there (see decode_in_slices).
+--- Return the object with an empty list in place of its last member, and the text in that list. Nil if the text cannot
+-- be cut there (see decode_in_slices).
 function _M.decode_around(text, member)
     local shell, list = cut(text, member)
     local document = shell and _M.decode(shell)
@@ -127,37 +126,34 @@ function _M.decode_around(text, member)
 end
 
 
---- Parse an object whose last member is a long list of objects or numbers, in slices; nil and the reason when it
--- is not JSON.
+--- Parse an object whose last member is a long list of objects or numbers, in slices; nil and the reason if it is not
+-- JSON.
 --
--- A megabyte of JSON takes tens of milliseconds, in which a worker serves nobody. So the text
+-- Decoding a megabyte of JSON takes tens of milliseconds, and the worker serves nothing meanwhile. So the text
 --
 --     {...,"peers":[{...},{...},...]}
 --
--- is cut into the object with an empty list, and the list into pieces of about
--- SLICE_BYTES, each after a row (a number); every part is decoded alone. What comes
--- out is what decoding the whole would give, by induction over the pieces:
+-- is cut into the object with an empty list, and the list into pieces of about SLICE_BYTES, each after a row (a
+-- number). Every part is decoded alone. The result is that of decoding the whole, by induction over the pieces:
 --
---   * The head ends in { or , and has no backslash. So the quote before `peers`
---     is no escaped one; would it close a string, `peers` were a bare word and
---     the part no JSON. It opens the name of a member, then, whose value the list is.
---   * The head holds no other "peers", and without backslashes there is no other
---     way to write it. So if the decoded object has the member, it is this one.
---   * A cut at the comma of `},{` or `1,2` that is not between two rows of the list lies in a string or
---     in a nested value, and leaves the piece before it with an open quote or
---     bracket: no JSON. If the pieces before a cut are lists of whole values, the
---     cut is between two of them; and a comma between such lists makes one list.
+--   * The head ends in { or , and has no backslash. So the quote before `peers` is not escaped. If it closed a string,
+--     `peers` would be a bare word and the part no JSON. So it opens the name of a member, and the list is its value.
+--   * The head holds no other "peers", and without backslashes there is no other way to write it. So if the decoded
+--     object has the member, it is this one.
+--   * A cut is at the comma of `},{` or `1,2`. If that is not between two rows of the list, it is in a string or a
+--     nested value. The piece before it then has an open quote or bracket: no JSON. If the pieces before a cut are
+--     lists of whole values, the cut is between two of them; and a comma between such lists makes one list.
 --
--- Where any of this fails, or the text is written in another way (by hand, over
--- several lines), the whole is decoded at once, which also finds the reason.
+-- If any of this fails, or the text is written in another way (by hand, over several lines), the whole is decoded at
+-- once. That also finds the reason.
 --
--- 10,000 peers: 25 to 50 ms in all, slices of 0.05 to 0.5 ms; a step of LuaJIT's
--- collector that falls into one adds 2 to 4 ms, about once in six tables.
+-- 10,000 peers take 25 to 50 ms in all, in slices of 0.05 to 0.5 ms. A step of LuaJIT's collector within a slice adds
+-- 2 to 4 ms, about once in six tables.
 --
 -- @param member  the name of the list
 -- @param breathe called between slices
--- @param known   the text of a list that need not be decoded again, or nil
--- @return the object, and its list's text. Where that is `known` the list is left empty
+-- @param known   the text of a list not to be decoded again, or nil
+-- @return the object, and its list's text. If that is `known`, the list is left empty
 function _M.decode_in_slices(text, member, breathe, known)
     local document, list = _M.decode_around(text, member)
     if document and list == known then

@@ -75,8 +75,8 @@ function _M:observe(cell, in_flight, latency_ms, now)
 end
 
 
---- Return the latency in ms of a request with this number of others in flight: that of their level, or else of the
--- nearest known one, the lower first; 0 if none is known.
+--- Return the latency in ms of a request with this number of others in flight; 0 if none is known. It is that of their
+-- level, or else of the nearest known one, the lower first.
 function _M:latency(cell, in_flight, now)
     local medians, seconds, since = self.medians, self.seconds, now - RECENT_S
     local own = at_level(cell, in_flight)

@@ -3,13 +3,13 @@
 -- A server has left when it is drained, out of the table, or unhealthy, and others serve. A request that is open there
 -- is closed
 --
---     grace_s + random spread_s     after the server left, or after the request was first seen there if that is later
+--     grace_s + random spread_s     after the server left, or after the request was first seen there if later
 --
 -- and with an age limit, at any server, max_age_s (1 - random JITTER) after it was first seen.
 --
--- nginx does not say which connection to a server carries which request, but the requests at a server are previous. When
+-- nginx does not say which connection to a server carries which request, but the requests at a server are known. When
 -- the grace of all of them is over, any of the server's connections may be closed. nginx then retries an unanswered
--- request at another server. Otherwise, and for the age limit, the client's connection is closed. It is previous only if
+-- request at another server. Otherwise, and for the age limit, the client's connection is closed. It is known only if
 -- no other request shares it: not over HTTP/2 and HTTP/3.
 --
 -- Pure: requests, upstreams and the monotonic time come in, connections go out.

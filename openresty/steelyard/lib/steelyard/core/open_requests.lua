@@ -7,10 +7,10 @@
 -- counted. Another request gets the same key; or the request's end is noted in its entry (watch_end); or its witness
 -- is gone, a table that nginx keeps for it alone.
 --
--- Counts are kept per *address*, in its cell's row: a server in two upstreams does the work of both. take_all() hands
--- out the changes since its last call; the peer stats show at once what pickers need. A server without a cell is not
--- counted. Nor is one that left all tables during a request and lost its cell: the count would go to another server.
--- Pure.
+-- Counts are kept per *address*, in its cell's row: a server in two upstreams does the work of both. The method
+-- take_all() hands out the changes since its last call; the peer stats show at once what pickers need. A server
+-- without a cell is not counted. Nor is one that left all tables during a request and lost its cell: the count would
+-- go to another server. Pure.
 
 local ffi = require "ffi"
 local latency_histogram = require "steelyard.core.latency_histogram"
@@ -306,9 +306,9 @@ local function unlist(self, i)
 end
 
 
---- Call sink(address, picks, completed, failed, latency_ms, untimed, cost) for the counts since the last call:
--- latency_ms is the sum over the completed requests that were timed, cost over all completed. Return address ->
--- requests in flight. Servers listed while it breathes wait for the next call. Only one call may run at a time.
+--- Call sink(address, picks, completed, failed, latency_ms, untimed, cost) for the counts since the last call. The
+-- latency_ms is the sum over the timed requests, completed less untimed; cost is that of all completed. Return address
+-- -> requests in flight. Servers listed while it breathes wait for the next call. Only one call may run at a time.
 function _M:take_all(sink, breathe)
     local in_flight, counts = {}, self.counts
     breathe = breathe or no_pause

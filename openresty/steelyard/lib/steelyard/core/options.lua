@@ -9,16 +9,16 @@ local upstream_options = require "steelyard.core.upstream_options"
 local validate = require "steelyard.core.validate"
 local wire = require "steelyard.core.wire"
 
--- One or two fetches may get lost without a change of rung.
+-- One or two fetches may be lost without a change of rung.
 local FRESH_S, FRESH_FETCHES = 3, 3
 
--- Of a core. With a dozen servers that is an exchange each 5 ms.
+-- The share of a core for the exchange. With a dozen servers, its default allows an exchange each 5 ms.
 local SHARE_IN_FLIGHT = { { "cpu_share", validate.NUMBER, 0.001, 0.5, 0.02 } }
 
--- Shorter ones can be guessed.
+-- Shorter keys can be guessed.
 local MIN_KEY_BYTES = 16
 
--- Many servers take no more than 8 kB of headers; tokens have some 50 bytes.
+-- Many servers accept at most 8 kB of headers; tokens have some 50 bytes.
 local MAX_TOKEN_BYTES = 1024
 
 local bad, matching, within = validate.bad, validate.matching, validate.within
@@ -93,7 +93,7 @@ local function upstreams(given, option, _, settings)
 end
 
 
---- The settings of the upstreams that only the controller's list has, and nginx.conf has not.
+--- The settings of the upstreams in the controller's list that nginx.conf does not name.
 local function any_upstream(given, option)
     must_be_table(given, option, "write it as any_upstream = {}, or with the options of an upstream")
     return upstream_options.check_for_any(option .. ".", given)
@@ -135,7 +135,7 @@ local function allowed_networks(networks, option)
 end
 
 
---- How this nginx exchanges what it has in flight with others; nil: it does not.
+--- Return the settings of the exchange of requests in flight; nil: there is none.
 local function share_in_flight(given, option)
     if given == false then
         return nil
@@ -190,7 +190,7 @@ local OPTIONS = {
 
 local _M = {
     OPTIONS = OPTIONS,
-    -- What follows from options: phase/worker adds the keys.
+    -- Fields derived from options: phase/worker adds the keys.
     DERIVED = { "names", "declared", "limits", "keys" },
 }
 

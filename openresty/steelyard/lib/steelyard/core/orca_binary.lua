@@ -2,11 +2,10 @@
 --
 --   endpoint-load-metrics: BIN CQAAAAAAANA/     endpoint-load-metrics-bin: CQAAAAAAANA
 --
--- gRPC leaves the padding out, Envoy does not mind. A message is a sequence of a
--- varint, number * 8 + wire type, and a value of that type: 0 a varint, 1 eight
--- bytes, 2 a length and so many bytes, 5 four bytes (protobuf.dev, Encoding). Only
--- doubles and maps of doubles are kept, the last of each; all else is skipped, as
--- protobuf has it. Text in, a table or nothing out. Pure.
+-- gRPC leaves the padding out, and Envoy accepts both. A message is a sequence of fields: a varint, number * 8 + wire
+-- type, and a value of that type. Type 0 is a varint, 1 eight bytes, 2 a length and its bytes, 5 four bytes
+-- (protobuf.dev, Encoding). Only doubles and maps of doubles are kept, the last of each; all else is skipped, as
+-- protobuf requires. Text in, a table or nothing out. Pure.
 
 local bit = require "bit"
 local ffi = require "ffi"
@@ -27,8 +26,8 @@ local eight_octets = ffi.new("double[1]")
 local _M = {}
 
 
---- The varint at a position, and the position after it; nil where there is none. No number that is
--- looked at has more than 32 bits; of a longer one the rest is not.
+--- Return the varint at a position, and the position after it; nil if there is none. No number of interest has more
+-- than 32 bits; the rest of a longer one is ignored.
 local function varint(text, at)
     local value = 0
     for i = 0, 9 do
@@ -46,8 +45,8 @@ local function varint(text, at)
 end
 
 
---- Call visit(number, value) for each field: value is a string of eight bytes or of a length, or nil.
--- @return false where the text is no message
+--- Call visit(number, kind, value) for each field: value is a string of eight bytes or of a length, or nil.
+-- @return false if the text is no message
 local function each_field(text, visit)
     local at = 1
     while at <= #text do
@@ -80,14 +79,14 @@ end
 
 
 local function double(octets)
-    ffi.copy(eight_octets, octets, 8) -- little endian, as every machine that has LuaJIT and nginx in practice is
+    ffi.copy(eight_octets, octets, 8) -- little endian, like every machine with LuaJIT and nginx in practice
     return eight_octets[0]
 end
 
 
 --- Read a load report.
 -- @param decode_base64 text -> bytes, or nil; the padding may be left out
--- @return { field = number }, those of maps as named_metrics.NAME and utilization.NAME; nil where it is none
+-- @return { field = number }, those of maps as named_metrics.NAME and utilization.NAME; nil if it is none
 function _M.pairs_of(text, decode_base64)
     local message = decode_base64(text)
     if not message then

@@ -11,7 +11,7 @@
 --   A pick may look at T / (2 age) further candidates, rounded down, and at most MAX_FURTHER. Until the next exchange,
 --   all load balancers run to the same few idle servers, the more so the more candidates they look at.
 --
--- If the age is above T, or T is not known, the figures are worth nothing: the picker then goes by this nginx's own
+-- If the age is above T, or T is not known, the figures are worth nothing. The picker then goes by this nginx's own
 -- requests in flight, as if it were alone.
 --
 -- docs/decisions/0025-others-in-flight.md has the measurements. Pure: memory and time are passed in.

@@ -4,8 +4,8 @@
 -- tries, n = c + f, is compared with the N tries of all the others, F of them failed:
 --
 --   bad when  n >= requests,  f/n >= error_rate,
---             f/n - F/N >= MIN_DIFFERENCE,                 so an app that answers 500 everywhere ejects no peer
---             f/n - F/N >= Z sqrt(p (1 - p) (1/n + 1/N))   p = (f + F)/(n + N): nor does chance
+--             f/n - F/N >= MIN_DIFFERENCE,                 no peer of an app that answers 500 everywhere
+--             f/n - F/N >= Z sqrt(p (1 - p) (1/n + 1/N))   p = (f + F)/(n + N): no chance
 --
 -- A window too thin for a verdict stays open, for up to MAX_TURNS: pickers send a failing peer few requests. The worst
 -- are ejected first, as long as at most `share` of the peers (at least one, never all) are out at one moment. An

@@ -10,12 +10,12 @@
 --   peak        P = max(s, P f + s (1 - f))                 Peak EWMA, as in Finagle
 --   failing     F = F f + ALPHA (failed - F f)
 --
--- All three fade by f when read. So a server without requests, because it was slow or failed, is tried again. s is the
--- lesser of the last two latencies, so one request can do no harm: L and P are known from the second on, and one
--- latency of 10 s (a long poll, a report for a year) between two of 1 ms moves neither. A slow server shows after two
--- answers, and a recovered one after one. A cell begins on a cache line of its own, because with thousands of servers
--- a pick waits for that line. So the latency by level (core/latency_by_level) is behind all cells, and is kept only if
--- a picker asked for it: other pickers never touch its line.
+-- All three fade by f when read. So a server without requests, because it was slow or failed, is tried again. The
+-- sample s is the lesser of the last two latencies, so one request can do no harm. L and P are known from the second
+-- on. One latency of 10 s (a long poll, a report for a year) between two of 1 ms moves neither. A slow server shows
+-- after two answers, and a recovered one after one. A cell begins on a cache line of its own, because with thousands
+-- of servers a pick waits for that line. So the latency by level (core/latency_by_level) is behind all cells, and is
+-- kept only if a picker asked for it: other pickers never touch its line.
 --
 -- If requests have unequal costs (core/request_cost), by_cost() is the same stats with weights in the place of
 -- requests in flight. The weight of a request beyond 1 is in columns of their own behind all else, read through
@@ -81,8 +81,8 @@ function _M.local_memory(cells, workers)
 end
 
 
---- Make the function for the sum of a cell's first columns, with the sum written out: LuaJIT compiles a short loop
--- inside its caller's loop badly (20 ns a cell; this way 4).
+--- Make the function for the sum of a cell's first columns, with the sum written out. LuaJIT compiles a short loop
+-- inside its caller's loop badly: 20 ns a cell, against 4 this way.
 local function adder(figures, stride, columns)
     local terms = {}
     for column = 0, columns - 1 do

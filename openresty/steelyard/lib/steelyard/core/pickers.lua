@@ -1,20 +1,20 @@
---- The pickers, by the name that a weight table asks for.
+--- The pickers, by their names in a weight table.
 --
 -- A picker is made of a context { random = f(n) -> 1..n, stats =, now = f() -> s } and has
 --
---   update(peers, breathe, known)  take the eligible peers, in id order, each with id, weight and
---                           cell; picks that come while it breathes still see the old ones. known: all there are
---   pick(key)               the next peer, or nil when there is none; of one that hashes, its place on the ring too
---   following(place)        of one that hashes: the next peer on the ring, and its place; nil when it knows none
---   grow(n)                 do up to n steps of work ahead of picks; returns what is left
---   wants_key               true when pick uses a key (chash, bounded_hash)
+--   update(peers, breathe, known)  take the eligible peers, in id order, each with id, weight and cell; picks while it
+--                           breathes still see the previous ones. known: all peers of the table
+--   pick(key)               return the next peer, or nil; a hash picker also returns the peer's place on the ring
+--   following(place)        of a hash picker: return the next peer on the ring and its place, or nil
+--   grow(n)                 do up to n steps of work ahead of picks; return the number of steps left
+--   wants_key               true if pick uses a key (chash, bounded_hash)
 --
--- A picker's module has `new`, and says of itself what the lists of others would have to know (specs, tests,
--- simulator and lab read them from here, the lab as text: steelyard_loadtest's machine/picker_list.py):
+-- A picker's module has `new`, and describes itself. Specs, tests and the simulator read the description from here,
+-- the lab reads it as text (steelyard_loadtest's machine/picker_list.py):
 --
---   by_in_flight  true: it goes by what is in flight at each peer
---   by_key        true: it hashes a key, and picks as the default does where there is none
---   library       what must be installed for it
+--   by_in_flight  true: it goes by the requests in flight at each peer
+--   by_key        true: it hashes a key, and picks as the default without one
+--   library       the library that must be installed for it
 --
 -- Pure, like the pickers themselves.
 
@@ -38,7 +38,7 @@ local PICKERS = {
 local _M = {}
 
 
---- All of them, each with its name, new and what it says of itself; by name.
+--- Return all of them, by name, each with its name, new and description.
 function _M.all()
     local all = {}
     for name, picker in pairs(PICKERS) do
@@ -61,8 +61,8 @@ local function names()
 end
 
 
---- Make the picker of that name (nil: the default), or of a module of nginx.conf's own, which has `name` and `new`.
--- @return the picker, the name that it has, and why it is not the one asked for
+--- Make the picker of that name (nil: the default), or of a module from nginx.conf with `name` and `new`.
+-- @return the picker, its name, and why it is another than the one asked for
 function _M.make(asked, context)
     local module = type(asked) == "table" and asked or PICKERS[asked or FALLBACK]
     if not module then

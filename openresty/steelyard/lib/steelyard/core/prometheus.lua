@@ -4,10 +4,9 @@
 --   # TYPE steelyard_peer_picks_total counter
 --   steelyard_peer_picks_total{upstream="web",peer="server-1"} 267
 --
--- All samples of a family stand together, so the peers are walked once for each
--- family. At 10,000 peers it is 11 MB and 50 ms of work, written in pieces. They
--- grow in a buffer, because every line as a Lua string of its own would be one
--- that LuaJIT interns, and sweeping up so many stops a worker for 20 ms. Pure.
+-- All samples of a family must be together, so each family walks all peers. At 10,000 peers it is 11 MB and 50 ms of
+-- work, written in pieces. The pieces grow in a buffer: LuaJIT would intern each line as a string, and collecting all
+-- of them would stop a worker for 20 ms. Pure.
 
 local buffers = require "string.buffer"
 
@@ -15,8 +14,8 @@ local ladder = require "steelyard.core.ladder"
 
 local PREFIX = "steelyard_"
 
--- Samples; about 0.1 ms.
-local PIECE = 100
+-- Samples per piece: about 0.1 ms.
+local SAMPLES_PER_PIECE = 100
 
 local HEALTH = { "ok", "fails", "ejected", "check" }
 
@@ -25,13 +24,13 @@ local ESCAPED = { ["\\"] = "\\\\", ['"'] = '\\"', ["\n"] = "\\n" }
 local _M = { CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8" }
 
 
---- One label as it stands between the braces.
+--- Return one label, as in the braces.
 local function label(name, value)
     return name .. '="' .. string.gsub(tostring(value), '[\\"\n]', ESCAPED) .. '"'
 end
 
 
---- The value of a field; `part.name` is one of a part that may not be there.
+--- Make the function for the value of a field; in "part.name" the part may be missing.
 local function field(path, scale)
     local part, name = string.match(path, "^([%w_]+)%.(.+)$")
     return function(subject)
@@ -50,8 +49,8 @@ local function one()
 end
 
 
---- A series for each of some words: 1 for the one that the field holds.
--- @param seldom a further one, which has a series only where the field holds it; or nil
+--- Make a series for each of some words: 1 for the word in the field.
+-- @param seldom a further word, with a series only while it is in the field; or nil
 local function one_of(words, name, seldom)
     local series = {}
     for i = 1, #words do
@@ -81,11 +80,11 @@ local function refusals(upstream)
 end
 
 
--- A family: name, type, help, and its series: each { suffix, labels, value }, where
--- labels may depend on the subject, as the list may. Of one without labels the field is enough.
+-- A family: name, type, help, and its series: each { suffix, labels, value }. The labels may depend on the subject, as
+-- may the list. For a family with one series without labels, the field is enough.
 
 local OF_ALL = {
-    { "build_info", "gauge", "1; what runs here.", { {
+    { "build_info", "gauge", "1; version, name and platform of this load balancer.", { {
         labels = function(all)
             return label("version", all.version) .. "," .. label("lb", all.lb) .. "," .. label("platform", all.platform)
         end,
@@ -97,7 +96,7 @@ local OF_ALL = {
     { "controller_errors_total", "counter", "Controllers that did not answer when they were needed.",
       "controller_errors" },
     { "unknown_upstreams_total", "counter", "Requests for an upstream that is not served.", "unknown_upstreams" },
-    { "upstream_list_beyond", "gauge", "Upstreams of the controller's list for which there is no room.",
+    { "upstream_list_beyond", "gauge", "Upstreams of the controller's list without room here.",
       "upstream_list.beyond" },
     { "upstream_list_refused_total", "counter", "Values that were refused as the list of upstreams.",
       function(all) return type(all.upstream_list) == "table" and refusals(all.upstream_list) or {} end },
@@ -107,22 +106,24 @@ local OF_ALL = {
     { "dict_evictions_total", "counter", "Writes for which the shared dict threw out values in use: it is too small.",
       "dict_evictions" },
     { "timer_errors_total", "counter", "Timers that nginx did not set or run: jobs were late.", "timer_errors" },
-    { "exchange_on", "gauge", "1 while picks go by what other load balancers have in flight, too.",
+    { "exchange_on", "gauge", "1 while picks count the requests of other load balancers, too.",
       { { value = function(all) return all.share_in_flight and all.share_in_flight.state == "on" end } } },
-    { "exchange_balancers", "gauge", "Load balancers that tell what they have in flight.",
+    { "exchange_balancers", "gauge", "Load balancers that exchange their requests in flight.",
       "share_in_flight.balancers" },
-    { "exchange_age_seconds", "gauge", "How old what is known of them is when it is used.", "share_in_flight.age_s" },
+    { "exchange_age_seconds", "gauge", "Mean age of the other load balancers' figures in use.",
+      "share_in_flight.age_s" },
     { "exchange_interval_seconds", "gauge", "Time between two exchanges.", "share_in_flight.interval_s" },
-    { "exchange_cpu_ratio", "gauge", "What the exchanges take of a core.", "share_in_flight.cpu_share" },
+    { "exchange_cpu_ratio", "gauge", "Share of a core that the exchanges take.", "share_in_flight.cpu_share" },
     { "exchange_errors_total", "counter", "Exchanges that failed.", "share_in_flight.errors" },
-    { "exchange_failures_refused_total", "counter", "What was refused as other load balancers' word of failures.",
+    { "exchange_failures_refused_total", "counter", "Refused failure reports of other load balancers.",
       "share_in_flight.failures_refused" },
     { "cells", "gauge", "Cells of the memory that the workers share: a server's address has one.", "cells" },
     { "cells_in_use", "gauge", "Cells that belong to an address.", "cells_in_use" },
 }
 
 local OF_UPSTREAM = {
-    { "upstream_rung", "gauge", "1 for what the weights rest on now.", one_of(ladder.RUNGS, "rung") },
+    { "upstream_rung", "gauge", "1 for the rung of the ladder in use: the source of the weights.",
+      one_of(ladder.RUNGS, "rung") },
     { "upstream_drift_ratio", "gauge", "How far the weights have gone from the last table's to the baselines.",
       "drift" },
     { "upstream_fail_open", "gauge", "1 while no peer is healthy and all are used.", "fail_open" },
@@ -138,10 +139,10 @@ local OF_UPSTREAM = {
     { "upstream_retries_total", "counter", "Retries of failed requests, at another peer.", "retries" },
     { "upstream_retries_refused_total", "counter", "Failed requests without a retry: the retry budget was spent.",
       "retries_refused" },
-    { "upstream_max_conns", "gauge", "Requests that a peer may have in flight.", "max_conns" },
+    { "upstream_max_conns", "gauge", "Most requests in flight at a peer.", "max_conns" },
     { "upstream_full_total", "counter", "Requests that were refused: every peer was at max_conns.", "full" },
     { "upstream_queued_total", "counter", "Requests that waited: every peer was at max_conns.", "queued" },
-    { "upstream_costs_malformed_total", "counter", "Requests of which no usable cost was told: they weigh 1.",
+    { "upstream_costs_malformed_total", "counter", "Requests without a usable cost: they weigh 1.",
       "cost.malformed" },
     { "upstream_unlogged_total", "counter", "Requests that ended without log(): their location has a log_by_lua.",
       "unlogged" },
@@ -149,7 +150,7 @@ local OF_UPSTREAM = {
       "sessions_closed" },
     { "upstream_reports_read", "gauge", "1 when the controller reads this load balancer's reports.", "reports_read" },
     { "upstream_subset_peers", "gauge", "Peers in this load balancer's subset.", "subset.servers" },
-    { "upstream_peers_without_cell", "gauge", "Peers of which nothing is counted, because no cell was left.",
+    { "upstream_peers_without_cell", "gauge", "Peers without counts, because no cell was left.",
       "without_cell" },
     { "table_age_seconds", "gauge", "Time since a new weight table arrived.", "age_s" },
     { "table_term", "gauge", "Term of the weight table in use.", "term" },
@@ -164,14 +165,15 @@ local OF_PEER = {
     } } },
     { "peer_weight", "gauge", "Effective weight in the weight table.", "weight" },
     { "peer_baseline_weight", "gauge", "Baseline weight in the weight table.", "baseline" },
-    { "peer_share_ratio", "gauge", "The peer's part of the weights that requests are spread over.", "share" },
+    { "peer_share_ratio", "gauge", "The peer's share of the weights in use.", "share" },
     { "peer_eligible", "gauge", "1 when the peer may get requests.", "eligible" },
-    { "peer_health", "gauge", "1 for ok, or for what took the peer out.", one_of(HEALTH, "health", "marked") },
-    { "peer_max_conns", "gauge", "Requests that the peer may have in flight, where it has a limit of its own.",
+    { "peer_health", "gauge", "1 for ok, or for the reason the peer is out.", one_of(HEALTH, "health", "marked") },
+    { "peer_max_conns", "gauge", "Most requests in flight at the peer, if it has a limit of its own.",
       "max_conns" },
     { "peer_in_flight", "gauge", "Requests at the peer now.", "in_flight" },
-    { "peer_cost_in_flight", "gauge", "What they weigh by their costs, in usual requests.", "cost_in_flight" },
-    { "peer_others_in_flight", "gauge", "Requests of other load balancers there, as far as it is known.",
+    { "peer_cost_in_flight", "gauge", "Weight of the requests at the peer now by their costs, in usual requests.",
+      "cost_in_flight" },
+    { "peer_others_in_flight", "gauge", "Known requests of other load balancers at the peer.",
       "others_in_flight" },
     { "peer_picks_total", "counter", "Requests and retries sent to the peer.", "picks" },
     { "peer_requests_total", "counter", "Requests that the peer completed (answered below 500) or failed.", {
@@ -185,7 +187,7 @@ local OF_PEER = {
 }
 
 
---- What is written, handed on whenever it has PIECE samples.
+--- Write one sample, and send the buffer whenever it has SAMPLES_PER_PIECE.
 local function sample(out, name, suffix, common, own, value)
     local buffer = out.buffer
     buffer:put(name, suffix)
@@ -195,7 +197,7 @@ local function sample(out, name, suffix, common, own, value)
         buffer:put(" ", value, "\n")
     end
     out.n = out.n + 1
-    if out.n % PIECE == 0 then
+    if out.n % SAMPLES_PER_PIECE == 0 then
         out.send(buffer:get())
     end
 end
@@ -234,8 +236,8 @@ local function write_families(out, families, subjects, commons)
 end
 
 
---- Write a status document (phase/status_pages): calls send(text) with piece after
--- piece, and breathe() in the work before the first.
+--- Write a status document (phase/status_pages): call send(text) with piece after piece, and breathe() in the work
+-- before the first.
 function _M.write(document, send, breathe)
     local names, upstreams, labels, peers, peer_labels = {}, {}, {}, {}, {}
     for name in pairs(document.upstreams) do
@@ -247,7 +249,7 @@ function _M.write(document, send, breathe)
         for k, peer in ipairs(upstreams[i].peers) do
             local n = #peers + 1
             peers[n], peer_labels[n] = peer, labels[i] .. "," .. label("peer", peer.id)
-            breathe(k, PIECE)
+            breathe(k, SAMPLES_PER_PIECE)
         end
     end
     local out = { buffer = buffers.new(), n = 0, send = send }

@@ -1,4 +1,4 @@
---- What Steelyard notes about one request, from its first phase to its log.
+--- The entry of one request: Steelyard's notes about it, from its first phase to its log.
 --
 --   started      when it began: with its key (its address in nginx's memory) that names one request
 --   upstream     the name of the upstream that balance() was called for last; nil before
@@ -89,7 +89,7 @@ function _M.forget_price(entry)
 end
 
 
---- Empty an entry for the next request. What it holds in flight and its place in a queue must have been given up.
+--- Empty an entry for the next request. It must hold nothing in flight and have no place in a queue.
 function _M.clear(entry)
     local tries, reservation, price, failure = entry.tries, entry.reservation, entry.price, entry.failure
     local in_flight = tries.in_flight

@@ -5,10 +5,10 @@
 --   T = T f                      came within t, evenly; and retries, each of which adds 1
 --   a retry is made when         T + 1 <= max(floor, share R)
 --
--- In any time of length l there are at most share (requests + R at its start) + floor (1 + l / TAU_S) retries: a share
--- of the requests, after the savings of ten seconds. One failing server is out of use long before the savings are
--- gone; an outage uses them up within seconds. Finagle's budget has the same share and reserve, and a window of the
--- same length.
+-- In any time of length l there are at most share (requests + R at its start) + floor (1 + l / TAU_S) retries. That is
+-- a share of the requests, after the savings of ten seconds. One failing server is out of use long before the savings
+-- are gone; an outage uses them up within seconds. Finagle's budget has the same share and reserve, and a window of
+-- the same length.
 --
 -- Each worker has a budget of its own. Counting a request then raises a number that no other worker reads; a shared
 -- number would be a cache line that all of them write. The workers' shares of their requests add up to the same share

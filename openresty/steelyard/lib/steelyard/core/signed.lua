@@ -1,14 +1,13 @@
---- Signed values: who can write to Memcached, but has no key, cannot steer traffic.
+--- Signed values: someone who can write to Memcached, but has no key, cannot steer traffic.
 --
 --   <64 lower-case hex digits of HMAC-SHA256(key, text)>.<text>        RFC 2104
 --
--- One form only, so that a value either is signed or is not. Without a key a
--- signed value is refused as well: a reader that strips what it cannot check
--- would look safe and not be. Both ends are tested on docs/contract/signed.json.
+-- There is one form only, so a value either is signed or is not. Without a key a signed value is refused as well: a
+-- reader that stripped an unchecked signature would look safe without being so. Both ends are tested on
+-- docs/contract/signed.json.
 --
--- A signature says who wrote a text. That it is this upstream's, and not an old
--- one, the table itself tells: its name and (term, generation). Pure; the digest
--- is passed in.
+-- A signature proves the writer of a text. The table itself identifies its upstream and its age: its name and (term,
+-- generation). Pure; the digest is passed in.
 
 local bit = require "bit"
 
@@ -38,8 +37,7 @@ local function is_signed(value)
 end
 
 
---- Compare two digests in constant time: how far a guess is right must not show
--- in how long it took.
+--- Compare two digests in constant time: the time taken must not show how far a guess is right.
 local function equal(a, b)
     local difference = bit.bxor(#a, #b)
     for i = 1, DIGITS do
@@ -49,9 +47,8 @@ local function equal(a, b)
 end
 
 
---- The two keys in what `steelyard keys lb NAME` prints, `lb.TABLES.REPORTS`: that which
--- opens weight tables, and that which signs this load balancer's traffic reports; nil
--- where it is another key.
+--- Return the two keys in the output of `steelyard keys lb NAME`, `lb.TABLES.REPORTS`: the first opens weight tables,
+-- the second signs this load balancer's traffic reports. Nil for any other key.
 function _M.load_balancer_keys(key)
     local tables, reports = string.match(key, "^lb%.([0-9a-f]+)%.([0-9a-f]+)$")
     if tables and #tables == DIGITS and #reports == DIGITS then
@@ -60,13 +57,13 @@ function _M.load_balancer_keys(key)
 end
 
 
---- The value for a text, given its digest.
+--- Return the signed value for a text and its digest.
 function _M.value(digest, text)
     return digest .. "." .. text
 end
 
 
---- The text of a value; nil and { reason, detail } when it is refused.
+--- Return the text of a value; nil and { reason, detail } if it is refused.
 -- @param digest text -> hex digits; nil without a key
 function _M.open(value, digest)
     if not is_signed(value) then

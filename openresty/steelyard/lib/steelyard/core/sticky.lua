@@ -1,11 +1,9 @@
---- Sticky sessions: a cookie that names the server of a client's session.
+--- Sticky sessions: a cookie names the server of a client's session.
 --
--- Its value is a hash of the server's id, keyed with the secret where there is one, so
--- it tells neither id nor address, and all workers and load balancers with one secret
--- agree on it. A request goes to the server that its cookie names while that is eligible,
--- or drained and healthy: a drained server keeps its sessions and gets no new ones. Any
--- other value counts as none: the picker chooses, by weight, and the cookie then names
--- that server.
+-- Its value is a hash of the server's id, keyed with the secret if there is one. It reveals neither id nor address,
+-- and all workers and load balancers with one secret agree on it. A request goes to the server in its cookie while
+-- that is eligible, or drained and healthy: a drained server keeps its sessions and gets no new ones. Any other value
+-- counts as none: the picker chooses, by weight, and the cookie then names that server.
 --
 -- Pure: the hash comes in.
 
@@ -14,17 +12,17 @@ local validate = require "steelyard.core.validate"
 
 local KNOWN = "cookie, secret, path, domain, max_age_s, same_site, secure"
 
--- 64 bits: that any two of 10,000 servers have one value has a chance of 3e-12, and they would share sessions.
+-- 64 bits: two of 10,000 servers get the same value with a chance of 3e-12, and would share sessions.
 local DIGITS = 16
 
--- What browsers keep a cookie for at the most (RFC 6265bis).
+-- Browsers keep a cookie for at most this long (RFC 6265bis).
 local MAX_AGE_S = 400 * 86400
 
--- Shorter ones can be guessed.
+-- Shorter secrets can be guessed.
 local MIN_SECRET_BYTES = 16
 
--- Peers between two breaths: 0.2 ms, when all have to be hashed.
-local ROWS = 50
+-- Peers between two calls of breathe(): 0.2 ms if all have to be hashed.
+local PEERS_PER_BREATH = 50
 
 local bad = validate.bad
 
@@ -74,7 +72,7 @@ function _M.of_option(given, option)
 end
 
 
---- Make the sessions of an upstream that knows no peer yet.
+--- Make the sessions of an upstream without peers.
 -- @param settings of_option
 -- @param digest   function(secret, text): hex digits
 function _M.new(settings, digest)
@@ -99,11 +97,11 @@ function _M:update(peers, eligible, unhealthy, breathe)
         if peer.state == "drain" and not unhealthy[id] then
             by_value[values[id]] = peer
         end
-        breathe(i, ROWS)
+        breathe(i, PEERS_PER_BREATH)
     end
     for i = 1, #eligible do
         by_value[values[eligible[i].id]] = eligible[i]
-        breathe(i, ROWS)
+        breathe(i, PEERS_PER_BREATH)
     end
     self.values, self.by_value = values, by_value
 end

@@ -1,11 +1,11 @@
---- A weight table that one Memcached item does not hold: a manifest, and the rows in chunks.
+--- A weight table larger than a Memcached item: a manifest, and the rows in chunks.
 --
 --   steelyard:1:weights:<upstream>       {"v":1,"upstream":..,..,"digest":..,"chunks":[..],"weights":[..]}
 --   steelyard:1:chunk:<upstream>:<name>  {"v":1,"upstream":..,"digest":..,"part":1,"peers":[..]}
 --
--- The manifest has the table's members and no "peers"; it is a head (core/table_head) as well. A row in a chunk
--- has the weight 1. Of both the controller's own table is made, byte for byte, and then decoded and judged like
--- one that came whole. The producer is protocol/steelyard_protocol/table_chunks.py; both ends are tested on
+-- The manifest has the table's members and no "peers"; it is a head (core/table_head) as well. A row in a chunk has
+-- the weight 1. Both together make the controller's own table, byte for byte. It is then decoded and judged like one
+-- read whole. The producer is protocol/steelyard_protocol/table_chunks.py; both ends are tested on
 -- docs/contract/chunks.json. Pure.
 
 local json = require "steelyard.core.json"
@@ -14,15 +14,15 @@ local wire = require "steelyard.core.wire"
 
 local CHUNKS, PEERS = '"chunks":[', '"peers":['
 
--- Ten hold MAX_TABLE_BYTES; nobody can have a reader ask for thousands.
+-- Ten hold MAX_TABLE_BYTES; a forged manifest must not make a reader fetch thousands.
 local MAX_CHUNKS = 32
 
 local _M = {}
 
 
---- Tell whether the text in a table's key is a manifest. In a string its quotes would have a backslash each.
+--- Tell whether the text in a table's key is a manifest. In a string, these quotes would have backslashes.
 function _M.is_manifest(text)
-    -- In this order: of a whole table a few hundred bytes are looked at.
+    -- In this order, only a few hundred bytes of a whole table are looked at.
     return not string.find(text, PEERS, 1, true) and string.find(text, CHUNKS, 1, true) ~= nil
 end
 
@@ -48,15 +48,15 @@ local function decoder(text, breathe)
 end
 
 
---- Read a manifest from the network: upstream, term, generation, issued_at_ms, digest, weights, and the names of
--- the chunks; nil and { reason, detail } when it is refused. Total: never raises.
+--- Read a manifest from the network: return upstream, term, generation, issued_at_ms, digest, weights, and the names of
+-- the chunks; nil and { reason, detail } if it is refused. Total: never raises.
 -- @param breathe called every 0.1 ms or so of work; may yield
 function _M.decode(text, breathe)
     return wire.total(decoder, text, breathe)
 end
 
 
---- The rows of a chunk as they are written, without brackets.
+--- Return the rows of a chunk as they are written, without brackets.
 local function rows_text(text, manifest, part)
     local list
     local document = wire.load_object(text, function()
@@ -98,18 +98,18 @@ local function joiner(manifest, texts, breathe)
 end
 
 
---- The text of the table of a manifest, given the texts of its chunks in their order; nil and { reason, detail }
--- when a chunk is another table's, or is not written as the controller writes it. Total: never raises.
+--- Return the text of a manifest's table, given the texts of its chunks in their order. Nil and { reason, detail } if a
+-- chunk belongs to another table, or is not written as the controller writes it. Total: never raises.
 -- @param breathe called every 0.1 ms or so of work; may yield
 function _M.join(manifest, texts, breathe)
     return wire.total(joiner, manifest, texts, breathe)
 end
 
 
---- Why a table that was decoded from joined chunks is not the manifest's: { reason, detail }, or nil.
+--- Return why a table decoded from joined chunks does not fit the manifest: { reason, detail }, or nil.
 --
--- The rows are joined as they are written. So a chunk that is not the controller's can have members of its own in
--- the table, and a weight that is written in another way keeps its figure.
+-- The rows are joined as they are written. So a chunk from another writer may put members of its own into the table,
+-- and a weight written in another way keeps its figure.
 function _M.misfit(taken, manifest)
     if taken.term ~= manifest.term or taken.generation ~= manifest.generation or taken.digest ~= manifest.digest
        or #taken.peers ~= #manifest.weights then

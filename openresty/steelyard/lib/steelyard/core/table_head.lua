@@ -1,13 +1,13 @@
---- The head of a weight table: what of it changes at each tick.
+--- The head of a weight table: the part of it that changes at each tick.
 --
 --   {"v":1,"upstream":..,"term":..,"generation":..,"issued_at_ms":..,"digest":..,"weights":[..]}
 --
--- and "zone_factors" where the table has zones (core/zones).
+-- and "zone_factors" if the table has zones (core/zones).
 --
--- `digest` stands for everything else, so a table in use that has the same one is brought up to date by
--- putting the head's figures into its text. What comes out is the controller's own table again, and is decoded
--- and judged like one that was fetched. The producer is protocol/steelyard_protocol/weight_table.py; both ends
--- are tested on docs/contract/head.json. Pure.
+-- `digest` stands for everything else. So a table in use with the same digest is brought up to date by putting the
+-- head's figures into its text. The result is the controller's own table again, and is decoded and judged like a
+-- fetched one. The producer is protocol/steelyard_protocol/weight_table.py; both ends are tested on
+-- docs/contract/head.json. Pure.
 
 local json = require "steelyard.core.json"
 local wire = require "steelyard.core.wire"
@@ -17,8 +17,8 @@ local byte, find, sub = string.byte, string.find, string.sub
 
 local WEIGHT, PEERS = '"weight":', '"peers":['
 
--- Rows between two breaths: 0.1 ms.
-local ROWS = 100
+-- Rows between two calls of breathe(): 0.1 ms.
+local ROWS_PER_BREATH = 100
 
 local _M = {}
 
@@ -30,7 +30,7 @@ local function decoder(text, breathe)
     local weights = wire.array(document, "weights", text)
     for i = 1, #weights do
         wire.integer(weights, i, 1, wire.MAX_INTEGER) -- the table's decoder has the tighter bound
-        breathe(i, ROWS)
+        breathe(i, ROWS_PER_BREATH)
     end
     return {
         upstream = wire.name(document, "upstream"),
@@ -45,14 +45,14 @@ local function decoder(text, breathe)
 end
 
 
---- Read a head from the network; nil and { reason, detail } when it is refused. Total: never raises.
+--- Read a head from the network; nil and { reason, detail } if it is refused. Total: never raises.
 -- @param breathe called every 0.1 ms or so of work; may yield
 function _M.decode(text, breathe)
     return wire.total(decoder, text, breathe)
 end
 
 
---- A table's members with a head's factors of zones; nil when they have none.
+--- Return a table's members with a head's factors of zones; nil if they have none.
 local function with_factors(text, factors)
     local encoded = json.encode(factors)
     local replaced, n = string.gsub(text, '("zone_factors":)%[[%d,%[%]]*%]', function(name)
@@ -62,11 +62,11 @@ local function with_factors(text, factors)
 end
 
 
---- The part of a table's text before its rows with the head's figures; nil when it is not written as expected.
+--- Return the part of a table's text before its rows, with the head's figures; nil if it is not written as expected.
 local function members_with(text, head)
     for _, name in ipairs({ "term", "generation", "issued_at_ms" }) do
         local n
-        -- In a string its quotes would have a backslash each.
+        -- In a string, these quotes would have backslashes.
         text, n = string.gsub(text, '"' .. name .. '":%d+', string.format('"%s":%.0f', name, head[name]))
         if n ~= 1 then
             return nil
@@ -79,7 +79,7 @@ local function members_with(text, head)
 end
 
 
---- The text of a table with the figures of a later head; nil when the two do not belong together, or the text is
+--- Return the text of a table with the figures of a later head. Nil if the two do not belong together, or the text is
 -- not written as the controller writes it.
 -- @param breathe called every 0.1 ms or so of work; may yield
 function _M.put_into(text, head, breathe)
@@ -88,7 +88,7 @@ function _M.put_into(text, head, breathe)
     if not members then
         return nil
     end
-    -- Parts are joined as they come: a hundred thousand at the end would take 10 ms at a time.
+    -- Parts are joined in batches: a hundred thousand at once would take 10 ms.
     local pieces, parts, n, i, from = { members }, {}, 0, 0, rows
     local _, last = find(text, WEIGHT, from, true)
     while last do
@@ -103,7 +103,7 @@ function _M.put_into(text, head, breathe)
         if after ~= 44 and after ~= 125 then -- , or }: else it was no whole number
             return nil
         end
-        if i % ROWS == 0 then
+        if i % ROWS_PER_BREATH == 0 then
             pieces[#pieces + 1] = table.concat(parts, "", 1, n)
             n = 0
             breathe()

@@ -5,7 +5,7 @@
 
 local wire = require "steelyard.core.wire"
 
--- As at the other end: no controller writes more.
+-- The bound of the controller, too.
 local MAX_NAMES = 10000
 
 local _M = {}

@@ -88,8 +88,8 @@ local function is_picker(given)
 end
 
 
---- What a hash picker hashes: the name of an nginx variable, or a function; nil if the key is neither. Only nginx.conf
--- can name a function or the body: load balancers that do not know them would refuse a table that does.
+--- Return the variable for a hash picker's key, by its name, or a function; nil if the key is neither. Only nginx.conf
+-- can name a function or the body: load balancers unaware of them would refuse such a table.
 local function hash_variable(key)
     if type(key) == "function" then
         return key
@@ -247,7 +247,7 @@ local OPTIONS = {
 
 local _M = {
     OPTIONS = OPTIONS,
-    -- Settings that follow from options.
+    -- Settings derived from options.
     DERIVED = { "hash_variable", "retry_after_s", "timeouts", "closes_sessions" },
     -- The names of the options that stream {} has, too; for core/validate's only_known().
     STREAM_NAMES = validate.names(OPTIONS, function(row) return row.stream end),
@@ -269,7 +269,7 @@ local function refuse_conflicts(where, given, settings)
 end
 
 
---- The upstream's own time-outs, each nil where nginx.conf's holds; nil where all do.
+--- Return the upstream's own time-outs, each nil if nginx.conf's is in force; nil if all are.
 local function timeouts_of(settings)
     local timeouts = {
         connect_s = settings.connect_timeout_s, send_s = settings.send_timeout_s, read_s = settings.read_timeout_s,

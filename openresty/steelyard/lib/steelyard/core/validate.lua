@@ -25,7 +25,7 @@ function _M.bad(option, problem, remedy)
 end
 
 
---- Check that a table has only keys that `known` lists, separated by ", ".
+--- Check that a table has only the keys in `known`, separated by ", ".
 function _M.only_known(given, known, where)
     local allowed = {}
     for key in string.gmatch(known, "[%w_]+") do
@@ -39,7 +39,7 @@ function _M.only_known(given, known, where)
 end
 
 
---- A number within bounds, or the default.
+--- Return an option's number within bounds, or the default.
 -- @param what  NUMBER, SECONDS, WHOLE, or other words; "whole" in them counts
 function _M.number(given, option, name, what, low, high, default)
     local value = given[option]
@@ -55,14 +55,14 @@ function _M.number(given, option, name, what, low, high, default)
 end
 
 
---- A number that may be left out: nil then.
--- @param without what is so then, for the error
+--- Return an optional number, or nil.
+-- @param without the meaning of nil, for the error
 function _M.optional(where, given, name, what, low, high, without)
     return given[name] ~= nil and _M.number(given, name, where .. name, what, low, high, without) or nil
 end
 
 
---- A rule for `right`: a text of one form.
+--- Make a rule for `right`: a text of one form.
 -- @param most bytes of it; left out: any number
 function _M.text(pattern, most)
     return function(value)
@@ -71,9 +71,9 @@ function _M.text(pattern, most)
 end
 
 
---- An option that may be left out, and else has to be right.
--- @param is_right function of its value; or the type that it must have
--- @param problem  of a value that is not; %s stands for that
+--- Return an optional value, or raise if it is not right.
+-- @param is_right function of its value; or its type
+-- @param problem  of a value that is not right; %s is replaced by the value
 function _M.right(where, given, name, is_right, problem, remedy)
     local value = given[name]
     if value == nil or type(value) == is_right or type(is_right) == "function" and is_right(value) then
@@ -138,8 +138,8 @@ function _M.options(rows, given, where)
 end
 
 
---- The numbers of some rows, by their options' names.
--- @param where what stands before the names in an error
+--- Return the numbers of some rows, by their options' names.
+-- @param where what is before the names in an error
 function _M.numbers(given, rows, where)
     local values = {}
     for _, row in ipairs(rows) do
@@ -150,7 +150,7 @@ function _M.numbers(given, rows, where)
 end
 
 
---- An option that is a table of such numbers and of nothing else; {} is all defaults.
+--- Return the numbers of an option that is a table of them and of nothing else; {} is all defaults.
 function _M.table_of_numbers(given, rows, name, problem, remedy)
     if type(given) ~= "table" then
         _M.bad(name, problem, remedy)

@@ -1,21 +1,19 @@
---- What every wire format of version 1 shares: keys, names, field checks.
+--- The common part of all wire formats of version 1: keys, names, checks of fields.
 --
--- Text in, a value or a refusal out. A decoder that raises lets whoever can
--- write one Memcached item stop a data plane; so `total` catches what the
--- checks below throw, and only that: a bug still raises. The Python side is
--- protocol/steelyard_protocol/wire.py; both ends give the same reason for every
--- value in docs/contract. Where they differ, and it is harmless: lua-cjson does
--- not tell 1.0 or 1e2 from a whole number, nor [] from {}, and takes `1.`. Pure.
+-- Text in, a value or a refusal out. If a decoder raised, anyone able to write one Memcached item could stop a data
+-- plane. So `total` catches the refusals raised below, and nothing else: a bug still raises. The Python side is
+-- protocol/steelyard_protocol/wire.py. Both ends give the same reason for every value in docs/contract. They differ in
+-- harmless ways: lua-cjson does not distinguish 1.0 or 1e2 from a whole number, or [] from {}, and accepts `1.`. Pure.
 
 local json = require "steelyard.core.json"
 
 local VERSION = 1
 
--- Memcached's default item size; nothing larger can have come from there.
+-- Memcached's default item size: no item is larger.
 local MAX_BYTES = 1024 * 1024
 
--- Of a weight table, which may lie there in chunks: 90,000 servers with ordinary names, 30,000 whose names and
--- addresses are as long as they may be.
+-- The same for a weight table, in chunks if need be: 90,000 servers with ordinary names, 30,000 with the longest names
+-- and addresses.
 local MAX_TABLE_BYTES = 8 * MAX_BYTES
 
 -- Integers above this are not exact in a double.
@@ -29,9 +27,15 @@ local _M = {
 local refusal = {}
 
 
---- The key of "upstreams", the list of all; "load-balancers", those that nobody declared; "weights" or "head" of an
--- upstream; a "chunk" of its table, by name; "traffic" of an upstream at a load balancer; and the "failures" that a
--- load balancer tells of.
+--- Return a key in Memcached: "steelyard:1:" and the parts, joined by colons.
+--
+--   upstreams                        the list of all upstreams
+--   load-balancers                   the undeclared load balancers
+--   weights:<upstream>               its weight table
+--   head:<upstream>                  the table's head
+--   chunk:<upstream>:<name>          a chunk of its table
+--   traffic:<upstream>:<lb>          a load balancer's traffic report
+--   failures:<lb>                    its report of failures
 function _M.key(...)
     return "steelyard:" .. VERSION .. ":" .. table.concat({ ... }, ":")
 end
@@ -43,7 +47,7 @@ function _M.is_name(value)
 end
 
 
---- Refuse the value that is being decoded; only within `total`.
+--- Refuse the value being decoded; only within `total`.
 function _M.refuse(reason, detail)
     error(setmetatable({ reason = reason, detail = detail }, refusal), 0)
 end
@@ -76,9 +80,9 @@ end
 
 
 --- Parse an object of wire version 1.
--- @param decode text -> value; nil and what is wrong; json.decode if left out
+-- @param decode text -> value; nil and the problem; json.decode if left out
 -- @param most   bytes of text; MAX_BYTES if left out
--- @return the object, and what else `decode` returned
+-- @return the object, and the second result of `decode`
 function _M.load_object(text, decode, most)
     most = most or MAX_BYTES
     if #text > most then
@@ -101,7 +105,7 @@ function _M.load_object(text, decode, most)
 end
 
 
---- A field that must be there.
+--- Return a required field.
 function _M.field(document, key)
     local value = document[key]
     if value == nil then
@@ -111,7 +115,7 @@ function _M.field(document, key)
 end
 
 
---- A field that must be an array. lua-cjson turns {} and [] into the same table; the text tells.
+--- Return a required array. lua-cjson turns {} and [] into the same table; the text distinguishes them.
 function _M.array(document, key, text)
     local value = _M.field(document, key)
     if type(value) ~= "table" or value[1] == nil and (next(value) ~= nil
@@ -122,7 +126,7 @@ function _M.array(document, key, text)
 end
 
 
---- A field that must be a name.
+--- Return a required name.
 function _M.name(document, key)
     local value = _M.field(document, key)
     if not _M.is_name(value) then
@@ -132,7 +136,7 @@ function _M.name(document, key)
 end
 
 
---- A field that must be a whole number within bounds.
+--- Return a required whole number within bounds.
 function _M.integer(document, key, low, high)
     local value = _M.field(document, key)
     if type(value) ~= "number" or value ~= math.floor(value) or value == 1 / 0 or value == -1 / 0 then
@@ -145,7 +149,7 @@ function _M.integer(document, key, low, high)
 end
 
 
---- A field that must be a number within bounds.
+--- Return a required number within bounds.
 function _M.number(document, key, low, high)
     local value = _M.field(document, key)
     if type(value) ~= "number" then
@@ -158,7 +162,7 @@ function _M.number(document, key, low, high)
 end
 
 
---- A field that must be a string of 1..longest bytes.
+--- Return a required string of 1..longest bytes.
 function _M.text(document, key, longest)
     local value = _M.field(document, key)
     if type(value) ~= "string" then

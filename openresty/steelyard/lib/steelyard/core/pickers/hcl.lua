@@ -9,8 +9,8 @@
 -- of recent requests with the same number in flight there (core/latency_by_level).
 --
 -- Prequal's clients probe the servers, three per query, and keep the answers in a pool. Here the requests in flight
--- from this nginx are at hand and never stale, so there is no probe and no pool. Of the requests from other load
--- balancers it sees the latency alone. Prequal has no weights. Here draws go by weight, and load is relative to it: at
+-- from this nginx are at hand and never stale, so there is no probe and no pool. It sees requests from other load
+-- balancers by their latency alone. Prequal has no weights. Here draws go by weight, and load is relative to it: at
 -- rest the control plane's shares hold.
 --
 -- Between equal latencies the lesser load wins, and between equal loads the ring's peer. So a cluster at rest, where
