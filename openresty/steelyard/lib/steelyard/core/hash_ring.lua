@@ -107,7 +107,8 @@ function _M.new(ids, counts, breathe)
     breathe()
     self.hashes = uint32_array(total) -- in the order of the circle
     breathe()
-    self.owners, self.starts = int32_array(total), starts -- owners: of each point; starts: the first place of each bucket
+    -- The owner of each point, and the first place of each bucket.
+    self.owners, self.starts = int32_array(total), starts
     breathe()
     each_point(ids, counts, breathe, function(h)
         local counted = rshift(h, shift) + 2
