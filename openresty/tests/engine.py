@@ -82,12 +82,12 @@ class Engine:
         if not isinstance(request, dict):
             self._head(to, 400, name, "application/json")
             return self._send(to, b'{"error": "no JSON"}', last=True)
-        told = {"usage": self.usage} if self.usage else {}
+        usage = {"usage": self.usage} if self.usage else {}
         if not request.get("stream"):
             asked = to.headers.get("endpoint-load-metrics-format") == "TEXT"
             self._head(to, 200, name, "application/json", f"TEXT {self.load}" if asked else None)
             self._wait(to.connection)
-            whole = {"choices": [{"message": {"role": "assistant", "content": "x" * self.tokens}}], **told}
+            whole = {"choices": [{"message": {"role": "assistant", "content": "x" * self.tokens}}], **usage}
             return self._send(to, json.dumps(whole).encode(), last=True)
         if self.begins_late:
             self._wait(to.connection)
@@ -95,7 +95,7 @@ class Engine:
         time.sleep(self.thinks_s)
         events = [{"choices": [{"delta": {"role": "assistant"}}]}]
         events += [{"choices": [{"delta": {"content": '"usage": {'}}]}] * self.tokens
-        for event in [*events, *([{"choices": [], **told}] if told else [])]:
+        for event in [*events, *([{"choices": [], **usage}] if usage else [])]:
             self._send(to, f"data: {json.dumps(event)}\n\n".encode())
             self._wait(to.connection)
         return self._send(to, b"data: [DONE]\n\n", last=True)

@@ -108,7 +108,7 @@ def test_a_client_that_leaves_frees_its_place_at_the_engine_at_once(
     assert client.sock is not None
     client.sock.shutdown(socket.SHUT_RDWR)
     client.close()
-    rig.wait_until(lambda: engine.left == 1, "the engine sees that nobody listens")
+    rig.wait_until(lambda: engine.left == 1, "the engine sees that the client is gone")
     rig.wait_until(lambda: len(engine.bodies) == 2, "the next one is there")
     assert engine.inside == 1
     engine.going.set()

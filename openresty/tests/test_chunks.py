@@ -71,7 +71,7 @@ def test_while_a_chunk_is_missing_the_last_table_holds_and_the_chunk_is_asked_fo
     changed = table(*rows[1:], generation=2)
     publish(rig, changed, but=2)
     line = "is not whole: 1 of its 2 chunks are not there; the last table holds, and they are asked for again"
-    rig.wait_until(lambda: edge.logged(line) == 1, "what is missing is said, once")
+    rig.wait_until(lambda: edge.logged(line) == 1, "the missing chunk is logged once")
     edge.wait_for(1)
     rig.wait_until(lambda: split_evenly(edge.shares(40)), "the last table is served")
     publish(rig, changed)

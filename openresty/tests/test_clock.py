@@ -31,7 +31,7 @@ class Clock:
         monkeypatch.setenv("FAKETIME_TIMESTAMP_FILE", str(file))
         for name, value in FAKETIME.items():
             monkeypatch.setenv(name, value)
-        self.told = "".join(f"env {name};" for name in ("LD_PRELOAD", "FAKETIME_TIMESTAMP_FILE", *FAKETIME))
+        self.env = "".join(f"env {name};" for name in ("LD_PRELOAD", "FAKETIME_TIMESTAMP_FILE", *FAKETIME))
 
     def step(self, seconds: int) -> None:
         """Set it at this distance from the true time, at once."""
@@ -53,7 +53,7 @@ def time_of_day(edge: Edge) -> float:
 def test_a_stepped_clock_makes_no_table_older_or_newer(rig: Rig, clock: Clock, seconds: int) -> None:
     a = rig.backend("a")
     rig.publish([("a", a.address, 1, "up")], generation=1)
-    edge = rig.edge(options="hold_s = 300,", main=clock.told)
+    edge = rig.edge(options="hold_s = 300,", main=clock.env)
     edge.wait_for(1)
     clock.step(seconds)
     rig.wait_until(lambda: abs(time_of_day(edge) - time.time()) > HOUR_S / 2, "its clock is stepped")
@@ -66,7 +66,8 @@ def test_a_clock_that_is_set_back_keeps_no_server_out(rig: Rig, clock: Clock) ->
     a, b = rig.backend("a"), rig.backend("b")
     rig.publish([("a", a.address, 1, "up"), ("b", b.address, 1, "up")], generation=1)
     edge = rig.edge(
-        options="upstreams = { web = { max_fails = 1, fail_timeout_s = 3, eject = false } },", main=clock.told
+        options="upstreams = { web = { max_fails = 1, fail_timeout_s = 3, eject = false } },",
+        main=clock.env,
     )
     edge.wait_for(1)
     b.stop()

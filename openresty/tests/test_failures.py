@@ -185,7 +185,7 @@ def test_a_subrequest_counts_where_its_location_logs_it(rig: "Rig", kind: str) -
         edge.get("/asked")
         return bool(edge.peer("dead")["health"] == "fails")
 
-    rig.wait_until(out, "what subrequests meet takes the dead server out")
+    rig.wait_until(out, "failed subrequests take the dead server out")
     chosen_for = edge.upstream()["subrequests"]
     rig.wait_until(lambda: edge.peer("a")["completed"] == chosen_for, "all are counted")
     web = edge.upstream()

@@ -44,8 +44,8 @@ def asked(edge: Edge, body: Any, path: str = CHAT, key: str = "") -> Iterator[ht
 def chat(*turns: Any, **more: Any) -> dict[str, Any]:
     """Return a conversation's request: the user's first words, the answer, the user's next words ..."""
     roles = ("user", "assistant")
-    said = [{"role": roles[i % 2], "content": turn} for i, turn in enumerate(turns)]
-    return {"model": "llama", "messages": [SYSTEM, *said], **more}
+    messages = [{"role": roles[i % 2], "content": turn} for i, turn in enumerate(turns)]
+    return {"model": "llama", "messages": [SYSTEM, *messages], **more}
 
 
 def ask(edge: Edge, body: Any, path: str = CHAT, key: str = "") -> tuple[int, str]:
@@ -133,11 +133,11 @@ def test_a_conversation_stays_when_engines_come(rig: Rig, engines: list[Engine],
 
 def test_a_memory_that_is_not_there_is_told(rig: Rig) -> None:
     edge = rig.edge(options='upstreams = { web = { picker = "bounded_hash", remember_keys = "keys" } },')
-    said = "remember_keys: there is no such dict; add `lua_shared_dict keys 10m;` to http {}"
+    problem = "remember_keys: there is no such dict; add `lua_shared_dict keys 10m;` to http {}"
     rig.publish([("a", rig.backend("a").address, 1, "up")], generation=1)
     edge.wait_for(1)
-    assert (edge.upstream()["picker"], said in edge.upstream()["picker_error"]) == ("vnswrr2", True)
-    assert edge.logged(said) >= 1
+    assert (edge.upstream()["picker"], problem in edge.upstream()["picker_error"]) == ("vnswrr2", True)
+    assert edge.logged(problem) >= 1
 
 
 LOCATION = """

@@ -79,7 +79,7 @@ def test_a_server_that_leaves_and_returns_has_its_open_requests_back(rig: Rig, s
     rig.wait_until(lambda: a.address in edge.get(order).body, "it is in a report")
     publish(rig, [b], 2)
     edge.wait_for(2)
-    rig.wait_until(lambda: a.address not in edge.get(order).body, "what it did is forgotten")
+    rig.wait_until(lambda: a.address not in edge.get(order).body, "its counts are forgotten")
     publish(rig, [a, b], 3)
     edge.wait_for(3)
     assert in_flight(edge) == {"a": 4, "b": 4}

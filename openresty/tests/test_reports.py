@@ -69,7 +69,7 @@ def test_reports_add_up_to_what_was_asked(rig: "Rig", workers: int) -> None:
             reports.by_seq = {report["seq"]: report}
             return bool(report["peers"]) and sums(report) == (0, 0)
 
-        def told() -> tuple[int, int]:
+        def totals() -> tuple[int, int]:
             reports.read()
             completed, failed = zip(*map(sums, reports.by_seq.values()), strict=True)
             return sum(completed), sum(failed)
@@ -82,7 +82,9 @@ def test_reports_add_up_to_what_was_asked(rig: "Rig", workers: int) -> None:
             edge.get("/?status=500")
             edge.get("/?status=404")
             reports.read()
-        wait_until(lambda: told() == (46, 6) or reports.lost(), lambda: f"46 completed, 6 failed: {told()}")
+        wait_until(
+            lambda: totals() == (46, 6) or reports.lost(), lambda: f"46 completed, 6 failed: {totals()}"
+        )
         return None if reports.lost() else reports
 
     # A report that Memcached did not take in time is lost, so its requests are sent again.

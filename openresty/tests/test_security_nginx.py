@@ -167,11 +167,11 @@ def test_secrets_of_nginx_show_in_no_page_no_log_and_no_process_list(
         finally:
             edge._process.terminate()
             edge._process.wait()
-        said = pages + lines + edge.log.read_text(encoding="latin-1")
+        texts = pages + lines + edge.log.read_text(encoding="latin-1")
         built = subprocess.run(["nginx", "-V"], check=True, capture_output=True, text=True).stderr
-        assert ("debug" in said) == ("--with-debug" in built)
+        assert ("debug" in texts) == ("--with-debug" in built)
         for secret in (KEY, TOKEN, WRONG):
             for form in (secret, urllib.parse.quote(secret, safe=""), secret.encode().hex()):
-                assert form not in said
+                assert form not in texts
     finally:
         strict.stop()

@@ -207,7 +207,7 @@ def test_alone_it_asks_once_a_second_whether_it_still_is(rig: Rig) -> None:
     edge = balancer(rig, "edge-1")
     with edge.under_load(1):
         wait_for_state(rig, edge, "alone")
-        rig.wait_until(lambda: about_when_alone(edge) == ALONE, "it is alone, and goes by nobody's figures")
+        rig.wait_until(lambda: about_when_alone(edge) == ALONE, "it is alone, and uses no figures of others")
     assert not edge.complaints()
 
 
@@ -317,7 +317,7 @@ def test_a_forger_of_counters_bends_picks_within_a_bound(rig: Rig) -> None:
         rig.wait_until(forged, "it believes the forger")
         # Two candidates by weight and four of ten more: 0.2 + 0.4 of the requests, and chance.
         assert edge.shares(60).get("a", 0) <= 60 * 0.85
-        rig.wait_until(lambda: not any(others(edge).values()), "what was forged is gone")
+        rig.wait_until(lambda: not any(others(edge).values()), "the forged counts are gone")
 
 
 def test_a_mistake_in_the_option_is_named(rig: Rig) -> None:
@@ -343,10 +343,10 @@ def test_a_server_that_leaves_and_is_back_has_what_is_open_there_and_no_ghost(
             for edge in (first, second):
                 edge.wait_for(generation)
         rig.wait_until(
-            lambda: others(second) == {"a": at_a, "b": 8 - at_a}, "what is open there counts again"
+            lambda: others(second) == {"a": at_a, "b": 8 - at_a}, "open requests there count again"
         )
         asked += [clients.submit(first.get, "/held") for _ in range(4)]
-        rig.wait_until(lambda: of_others(second) == 12, "what comes then does")
+        rig.wait_until(lambda: of_others(second) == 12, "new requests count, too")
         a.holds["/held"].set()
         assert {answer.result().status for answer in asked} == {200}
         rig.wait_until(lambda: of_others(second) == 0, "no ghost is left")

@@ -253,7 +253,7 @@ def test_open_connections_are_in_flight_and_whoever_has_none_gets_the_next(
     held = [edge.connect() for _ in range(6)]
     assert sorted(name for _, name in held) == ["a"] * 3 + ["b"] * 3
     assert in_flight() == [3, 3]
-    rig.wait_until(lambda: reported() == [3, 3], "the controller is told")
+    rig.wait_until(lambda: reported() == [3, 3], "the report has them")
     for connection, name in held:
         if name == "a":
             connection.close()
@@ -328,9 +328,9 @@ def test_the_pages_answer_http_clients_whom_they_are_for(stream: Callable[..., S
 )
 def test_an_option_that_is_for_http_is_refused_by_name(stream: Callable[..., Stream], setting: str) -> None:
     edge = stream(["127.0.0.1:9"], settings=setting)
-    told = edge.get("/steelyard/status")
-    assert told.status == 503
-    assert f"option `upstreams.web.{setting.split()[0]}` is " in told.json()["detail"]
+    answer = edge.get("/steelyard/status")
+    assert answer.status == 503
+    assert f"option `upstreams.web.{setting.split()[0]}` is " in answer.json()["detail"]
     assert edge.greeted(1) == {"": 1}
 
 
@@ -340,9 +340,9 @@ def test_a_missing_shared_dict_is_named_with_where_it_belongs(
 ) -> None:
     options = 'dict = "other", upstreams = { web = {} }'
     edge = stream([], text=stream_conf(rig.memcached.port, options, 1))
-    told = edge.get("/steelyard/status")
-    assert (told.status, edge.greeted(1)) == (503, {"": 1})
-    assert "add `lua_shared_dict other 10m;` to stream {}" in told.json()["detail"]
+    answer = edge.get("/steelyard/status")
+    assert (answer.status, edge.greeted(1)) == (503, {"": 1})
+    assert "add `lua_shared_dict other 10m;` to stream {}" in answer.json()["detail"]
 
 
 @needs_stream_lua
@@ -392,7 +392,7 @@ def test_the_example_serves(rig: Rig, stream: Callable[..., Stream], servers: li
     assert edge.upstream("db")["rung"] == "bootstrap"
 
 
-def said_by_nginx(folder: Path, text: str) -> str:
+def refusal_of(folder: Path, text: str) -> str:
     """Return nginx's message for a configuration that it refuses."""
     config = folder / "nginx.conf"
     config.write_text(f"pid {folder}/nginx.pid; daemon off; {text}")
@@ -406,15 +406,15 @@ def test_http_is_told_that_the_module_is_for_stream(tmp_path: Path) -> None:
     http = (
         f'access_log off; lua_package_path "{LUA_PATH};;"; init_by_lua_block {{ require "steelyard.stream" }}'
     )
-    said = said_by_nginx(tmp_path, f"{load_modules()} error_log stderr; events {{}} http {{ {http} }}")
-    assert 'steelyard.stream is for stream {}; in http {} it is require "steelyard"' in said
+    message = refusal_of(tmp_path, f"{load_modules()} error_log stderr; events {{}} http {{ {http} }}")
+    assert 'steelyard.stream is for stream {}; in http {} it is require "steelyard"' in message
 
 
 @needs_stream_lua
 def test_stream_is_told_that_the_other_module_is_for_http(tmp_path: Path) -> None:
     stream = f'lua_package_path "{LUA_PATH};;"; init_by_lua_block {{ require "steelyard" }}'
-    said = said_by_nginx(tmp_path, f"{LOAD} error_log stderr; events {{}} stream {{ {stream} }}")
-    assert 'steelyard is for http {}; in stream {} it is require "steelyard.stream"' in said
+    message = refusal_of(tmp_path, f"{LOAD} error_log stderr; events {{}} stream {{ {stream} }}")
+    assert 'steelyard is for http {}; in stream {} it is require "steelyard.stream"' in message
 
 
 @pytest.mark.skipif(MODULES is not None, reason="this nginx has ngx_stream_lua")
@@ -422,4 +422,4 @@ def test_an_nginx_without_the_module_names_the_directive_that_it_lacks(tmp_path:
     module = Path("/usr/lib/nginx/modules/ngx_stream_module.so")
     load = f"load_module {module};" if module.exists() else ""
     text = EXAMPLE.read_text().replace("/var/log/nginx/error.log", "stderr")
-    assert 'unknown directive "' in said_by_nginx(tmp_path, load + text)
+    assert 'unknown directive "' in refusal_of(tmp_path, load + text)

@@ -33,11 +33,11 @@ def connect_from(edge: Stream, client: str) -> tuple[socket.socket, str]:
 
 def homes(edge: Stream) -> dict[str, str]:
     """Return the server of each client."""
-    found = {}
+    servers = {}
     for client in CLIENTS:
-        connection, found[client] = connect_from(edge, client)
+        connection, servers[client] = connect_from(edge, client)
         connection.close()
-    return found
+    return servers
 
 
 # A table may also be for http {}. A connection has no header, so its address is hashed.

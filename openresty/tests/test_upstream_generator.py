@@ -14,7 +14,7 @@ OPENRESTY = Path(__file__).parents[1]
 GENERATOR = OPENRESTY / "bin" / "steelyard-upstream"
 
 
-def say(*arguments: str, nginx: str = "") -> subprocess.CompletedProcess[str]:
+def generate(*arguments: str, nginx: str = "") -> subprocess.CompletedProcess[str]:
     """Run the generator."""
     command = [str(GENERATOR), *arguments, *(["--nginx", nginx] if nginx else [])]
     return subprocess.run(command, capture_output=True, text=True, check=False)
@@ -24,7 +24,7 @@ def test_the_example_of_many_servers_is_for_the_blocks_that_it_says_how_to_print
     example = (OPENRESTY / "examples" / "many-servers.conf").read_text()
     (command,) = re.findall(r"steelyard-upstream (.*) > (\S+)", example)
     assert f"include {command[1]};" in example
-    printed = say(*command[0].split(), "--platform", "debian").stdout
+    printed = generate(*command[0].split(), "--platform", "debian").stdout
     assert f"keepalive {(2000 + 256) // 32 + 35};" in printed
     for said in (
         "shards = 32",
@@ -56,7 +56,7 @@ def test_the_example_of_many_servers_is_for_the_blocks_that_it_says_how_to_print
 def test_what_is_generated_is_taken_by_nginx(
     tmp_path: Path, arguments: tuple[str, ...], blocks: list[str], pool: str
 ) -> None:
-    run = say(*arguments, "--platform", "debian")  # any nginx accepts these
+    run = generate(*arguments, "--platform", "debian")  # any nginx accepts these
     assert (run.returncode, run.stderr) == (0, "")
     # Beside the shards there is a whole pool, for an init_worker without `shards`.
     whole = blocks if blocks == ["web"] else [arguments[0], *blocks]
@@ -75,13 +75,13 @@ def test_what_is_generated_is_taken_by_nginx(
 
 
 def test_one_block_for_all_upstreams_asks_the_variable_that_says_which() -> None:
-    run = say("any", "--servers", "1000", "--platform", "debian", "--variable", "steelyard_upstream")
+    run = generate("any", "--servers", "1000", "--platform", "debian", "--variable", "steelyard_upstream")
     assert run.stdout.count("upstream any {") == run.stdout.count("balance(ngx.var.steelyard_upstream)") == 1
     assert "keepalive 1256;" in run.stdout
 
 
 def test_with_balancer_keepalive_one_block_is_enough_for_any_number() -> None:
-    text = say("web", "--servers", "5000", "--platform", "openresty").stdout
+    text = generate("web", "--servers", "5000", "--platform", "openresty").stdout
     assert text.count("upstream web {") == text.count("balancer_keepalive 5256;") == 1
     assert "shard" not in text
 
@@ -91,7 +91,7 @@ def test_the_nginx_tells_whether_it_has_balancer_keepalive(tmp_path: Path) -> No
         nginx = tmp_path / f"nginx-{pool}"
         nginx.write_text(f"#!/bin/sh\n# balancer_by_lua_block {directive}\necho configure arguments: >&2\n")
         nginx.chmod(0o755)
-        assert f"    {pool} 259;" in say("web", "--servers", "3", nginx=str(nginx)).stdout
+        assert f"    {pool} 259;" in generate("web", "--servers", "3", nginx=str(nginx)).stdout
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_the_nginx_tells_whether_it_has_balancer_keepalive(tmp_path: Path) -> No
 def test_the_generator_says_what_is_wrong_and_prints_no_block(
     arguments: tuple[str, ...], problem: str
 ) -> None:
-    run = say(*arguments)
+    run = generate(*arguments)
     assert (run.returncode, run.stdout) == (2, "")
     assert run.stderr.startswith("steelyard-upstream: ")
     assert problem in run.stderr
@@ -130,7 +130,7 @@ def test_the_generator_says_what_is_wrong_and_prints_no_block(
 
 
 def test_the_generator_explains_itself() -> None:
-    run = say("--help")
+    run = generate("--help")
     assert (run.returncode, run.stderr) == (0, "")
     for option in ("--servers", "--concurrency", "--nginx", "--platform", "--shards"):
         assert option in run.stdout

@@ -164,13 +164,13 @@ def test_what_a_request_does_is_what_the_file_says(rig: Rig) -> None:
         assert debian, f"the file is of Debian's nginx: leave {VARIABLE} out"
         lines = [f"{json.dumps(name)}: {json.dumps(figures)}" for name, figures in work.items()]
         FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
-    told = json.loads(FILE.read_text())
+    recorded = json.loads(FILE.read_text())
     changed = [
-        f"{name}: {kind} {told[name].get(kind, 0)} -> {figures.get(kind, 0)}"
+        f"{name}: {kind} {recorded[name].get(kind, 0)} -> {figures.get(kind, 0)}"
         for name, figures in work.items()
-        for kind in sorted(figures.keys() | told[name].keys())
+        for kind in sorted(figures.keys() | recorded[name].keys())
         if (debian or kind.startswith(OWN))
-        and abs(figures.get(kind, 0) - told[name].get(kind, 0)) > LEEWAY_OF.get(name, LEEWAY).get(kind, 0)
+        and abs(figures.get(kind, 0) - recorded[name].get(kind, 0)) > LEEWAY_OF.get(name, LEEWAY).get(kind, 0)
     ]
-    assert work.keys() == told.keys()
+    assert work.keys() == recorded.keys()
     assert not changed, "\n".join([*changed, f"if it has to be so, write the file anew with {WRITE}=1"])
