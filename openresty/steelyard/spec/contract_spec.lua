@@ -1,4 +1,4 @@
--- docs/contract/*.json: the same examples that the Python side is tested on.
+-- docs/contract/*.json: the examples of the Python tests, too.
 
 local base64 = require "openresty.steelyard.spec.support.base64"
 local json = require "steelyard.core.json"
@@ -119,7 +119,7 @@ describe("a table in chunks in docs/contract", function()
             assert.equal(example.table, table_chunks.join(manifest, example.chunks, no_pause))
         end)
 
-        it("has a manifest that who does not know chunks refuses: " .. example.about, function()
+        it("has a manifest that is refused by readers unaware of chunks: " .. example.about, function()
             local _, refused = weight_table.decode(example.manifest)
             assert.equal("missing", refused.reason)
         end)
@@ -183,7 +183,7 @@ end)
 local COLUMNS = { "completed", "failed", "in_flight", "latency_ms", "latency_p50_ms", "cost" }
 
 
---- An example as the encoder is given it: the ids, and the figures of each.
+--- An example as input of the encoder: the ids, and the figures of each.
 local function given(value)
     local report = { figures = {} }
     for key, member in pairs(value) do
@@ -233,7 +233,7 @@ describe("a traffic report in docs/contract", function()
     end)
 
     for _, rung in ipairs(ladder.RUNGS) do
-        it("tells the rung " .. rung, function()
+        it("reports the rung " .. rung, function()
             local text = traffic_report.encode({ rung = rung, ids = {}, figures = {} }, no_pause)
             assert.truthy(text:find('"rung":"' .. rung .. '"', 1, true))
         end)

@@ -11,7 +11,7 @@ describe("an address", function()
         ["[::ffff:10.0.0.1]:80"] = { "[::ffff:10.0.0.1]", 80 },
         ["[::]:80"] = { "[::]", 80 },
         ["10.0.0.11:0080"] = { "10.0.0.11", 80 },
-        -- As nginx writes them, which is how it tells what became of a try:
+        -- As nginx writes them in $upstream_addr, the source of the outcomes of tries:
         ["[FD00::13]:80"] = { "[fd00::13]", 80 },
         ["[fd00:0:0:0:0:0:0:0013]:80"] = { "[fd00::13]", 80 },
         ["[1:0:0:2:0:0:0:3]:80"] = { "[1:0:0:2::3]", 80 },

@@ -1,4 +1,4 @@
--- Those of a weight table: contract_spec, weight_table_spec.
+-- For those of a weight table see contract_spec, check_contract_spec and weight_table_spec.
 
 local check_settings = require "steelyard.core.check_settings"
 local json = require "steelyard.core.json"
@@ -9,7 +9,7 @@ end
 
 
 describe("a check in nginx.conf", function()
-    it("asks without TLS unless told otherwise", function()
+    it("asks without TLS by default", function()
         local made = settings({ path = "/healthz" })
         assert.is_false(made.tls)
         assert.is_nil(made.server_name)

@@ -4,7 +4,7 @@ local check_verdict = require "steelyard.core.check_verdict"
 local SETTINGS = { rise = 2, fall = 3 }
 
 
---- What the states and changes are along a string of checks: "+" good, "-" failed.
+--- Return the states and changes along a string of checks: "+" good, "-" failed.
 local function walk(checks, state)
     local seen = {}
     for outcome in string.gmatch(checks, ".") do

@@ -3,7 +3,7 @@ local exchange_pace = require "steelyard.core.exchange_pace"
 local T = 1e9
 
 
---- A pace of exchanges that cost 100 us each, and 0.5 ms there and back; and what it says of requests.
+--- A pace of exchanges of 100 us CPU time each, with a round trip of 0.5 ms; and its state for some requests.
 local function pace(cpu_share)
     local made = exchange_pace.new(cpu_share or 0.02)
     made:spent(0.0001, 0.0005)
@@ -71,7 +71,7 @@ describe("the pace of exchanges", function()
         assert.equal("at rest 0.1", next_at(T + 3, 0, 0, 50))
     end)
 
-    it("asks once a second who is there while it is alone", function()
+    it("looks for others once a second while it is alone", function()
         local _, next_at = pace()
         assert.equal("alone 1", next_at(T, 7, 7, 50, 1))
         assert.equal("on 0.005", next_at(T, 7, 7, 50, 0)) -- not known yet

@@ -7,43 +7,46 @@ local ORDER = { 1, 100 }
 local SERVERS = { "a", "b", "c", "d", "e" }
 
 
---- Load balancers before the same five servers that judge once a second, one after the other, and tell each other.
+--- Load balancers in front of the same five servers: they judge once a second, one after the other, and exchange
+-- reports.
 local function balancers(n, shares)
     local self = { now = 1000, memories = {}, reports = {}, orders = {} }
     for i = 1, n do
         self.memories[i], self.orders[i] = {}, ORDER
     end
 
-    local function told_to(i)
-        local told = {}
+    local function reports_for(i)
+        local rows = {}
         if not shares then
-            return told
+            return rows
         end
         for k = 1, n do
             if k ~= i and self.reports[k] then
                 assert.is_true(failure_report.decode(self.reports[k], "lb-" .. k, { web = self.orders[i] },
                                                      function(_, address, row)
-                    told[address] = told[address] or {}
-                    table.insert(told[address], row)
+                    rows[address] = rows[address] or {}
+                    table.insert(rows[address], row)
                 end))
             end
         end
-        return told
+        return rows
     end
 
-    --- A second. @param tries balancer -> server -> { completed, failed }; what is left out went well ten times
-    -- @return what was decided, by balancer
+    --- A second.
+    -- @param tries balancer -> server -> { completed, failed }; by default ten completed
+    -- @return the decisions, by balancer
     function self.turn(tries)
         self.now = self.now + 1
-        local said = {}
+        local decided = {}
         for i = 1, n do
-            local figures, pool, told = {}, { peers = #SERVERS, completed = 0, failed = 0 }, told_to(i)
+            local figures, pool, reports = {}, { peers = #SERVERS, completed = 0, failed = 0 }, reports_for(i)
             for _, id in ipairs(SERVERS) do
                 local of = tries[i] and tries[i][id] or { 10, 0 }
                 pool.completed, pool.failed = pool.completed + of[1], pool.failed + of[2]
                 if of[2] > 0 or self.memories[i][id] then
                     figures[#figures + 1] = {
-                        id = id, address = id .. ":80", completed = of[1], failed = of[2], others = told[id .. ":80"],
+                        id = id, address = id .. ":80", completed = of[1], failed = of[2],
+                        others = reports[id .. ":80"],
                     }
                 end
             end
@@ -52,28 +55,28 @@ local function balancers(n, shares)
             local text = failure_report.encode("lb-" .. i, { web = { order = ORDER, rows = memory } })
             self.reports[i] = text
             for _, decision in ipairs(decisions) do
-                said[#said + 1] = i .. " " .. decision.action .. " " .. decision.id
+                decided[#decided + 1] = i .. " " .. decision.action .. " " .. decision.id
                 self.reason = decision.reason or self.reason
             end
         end
-        return table.concat(said, ", ")
+        return table.concat(decided, ", ")
     end
 
-    --- So many seconds of the same; all that was decided.
+    --- N seconds of the same; all decisions.
     function self.turns(times, tries)
-        local said = {}
+        local decided = {}
         for _ = 1, times do
             local now = self.turn(tries)
-            said[#said + 1] = now ~= "" and now or nil
+            decided[#decided + 1] = now ~= "" and now or nil
         end
-        return table.concat(said, ", ")
+        return table.concat(decided, ", ")
     end
 
     return self
 end
 
 
---- The same tries at b, of each of n balancers.
+--- The same tries at b, for each of n balancers.
 local function at_b(n, completed, failed)
     local tries = {}
     for i = 1, n do
@@ -84,14 +87,14 @@ end
 
 
 describe("failures at several load balancers", function()
-    it("take a server out at all of them where each sees too few", function()
+    it("take a server out at all of them if each sees too few", function()
         local alone, together = balancers(3, false), balancers(3, true)
-        local said = {}
+        local decided = {}
         for i, each in ipairs({ alone, together }) do
-            said[i] = each.turn(at_b(3, 0, 2)) .. ";" .. each.turns(4, at_b(3, 0, 0))
+            decided[i] = each.turn(at_b(3, 0, 2)) .. ";" .. each.turns(4, at_b(3, 0, 0))
         end
-        assert.equal(";", said[1])
-        assert.equal("3 eject b;1 eject b, 2 eject b", said[2])
+        assert.equal(";", decided[1])
+        assert.equal("3 eject b;1 eject b, 2 eject b", decided[2])
         assert.equal("6 of 6 tries failed, and 0 of 200 at the others, of 3 load balancers", together.reason)
     end)
 
@@ -118,20 +121,20 @@ describe("failures at several load balancers", function()
             return lost
         end
         local alone, together = lost_in(false), lost_in(true)
-        assert.is_true(alone > 850) -- of some 900: each loses all that comes
+        assert.is_true(alone > 850) -- among some 900: each loses all of its requests
         assert.is_true(together < alone / 4)
     end)
 
     it("of one alone take it from nobody at whom it does well: it may have lost its own way to the server", function()
         local group = balancers(4, true)
-        -- The second has good tries there, the third two that failed of five, the fourth one.
+        -- The second one has good tries there, the third two failures among five, the fourth one.
         local tries = { { b = { 0, 100 } }, { b = { 10, 0 } }, { b = { 3, 2 } }, { b = { 0, 1 } } }
         assert.equal("1 eject b", group.turn(tries))
         tries[4].b = { 0, 0 }
         assert.equal("1 return b, 1 eject b", group.turns(12, tries))
     end)
 
-    it("take out who is back at once where it fails again, while others have it out", function()
+    it("take a returned server out at once if it fails again, while others have it out", function()
         local group = balancers(3, true)
         group.turns(2, at_b(3, 0, 2))
         assert.equal("3 return b, 1 return b, 2 return b", group.turns(5, at_b(3, 0, 0)))
@@ -143,17 +146,17 @@ describe("failures at several load balancers", function()
     it("are no reason against a server that does well when it is back", function()
         local group = balancers(3, true)
         group.turns(2, at_b(3, 0, 2))
-        local said = group.turns(30, at_b(3, 1, 0))
-        assert.equal("3 return b, 1 return b, 2 return b", said)
+        local decided = group.turns(30, at_b(3, 1, 0))
+        assert.equal("3 return b, 1 return b, 2 return b", decided)
         assert.same({ {}, {}, {} }, group.memories) -- and all is forgotten
         assert.same({}, group.reports)
     end)
 
-    it("are never more than the bound of ejection allows, whoever lies", function()
+    it("are never more than the bound of ejection allows, even if reports lie", function()
         local group = balancers(3, true)
         local all, few, most = {}, {}, 0
         for i, id in ipairs(SERVERS) do
-            -- Two say that all fail; the third has a failure at each, and many good tries at one.
+            -- Two report that all fail; the third has a failure at each, and many good tries at one.
             all[id], few[id] = { 0, 3 }, { i == 5 and 30 or 0, 1 }
         end
         for _ = 1, 30 do
@@ -194,7 +197,7 @@ describe("a report of failures", function()
         for _, order in ipairs({ { 1, 131 }, { 1, 69 }, { 2, 100 } }) do
             assert.equal(0, #read(text, nil, order))
         end
-        assert.is_true(failure_report.decode(text, "lb-1", {}, error)) -- of an upstream that is not served here
+        assert.is_true(failure_report.decode(text, "lb-1", {}, error)) -- for an upstream that is not served here
     end)
 
     it("is refused in another's name, and where it is none", function()

@@ -14,7 +14,7 @@ end
 
 describe("a hash", function()
     it("is MurmurHash3's finalizer of FNV-1a, on any machine", function()
-        -- By another implementation, in Python's whole numbers.
+        -- Computed by another implementation, in Python's whole numbers.
         assert.equal(2872998923, hash_ring.hash(""))
         assert.equal(444641715, hash_ring.hash("a"))
         assert.equal(528702661, hash_ring.hash("/index.html"))

@@ -5,7 +5,7 @@ local peer_stats = require "steelyard.core.peer_stats"
 local T = 1e9
 
 
---- A Memcached that knows `ma` and `mn`; `values` are its items, `epoch_over` ends the epoch.
+--- A Memcached with `ma` and `mn`; `values` are its items, `epoch_over` ends the epoch.
 local function memcached()
     local values = {}
     local function answer(line)
@@ -41,7 +41,7 @@ local function memcached()
 end
 
 
---- The exchange of an nginx with two servers, in cells 1 and 2, and what it knows.
+--- The exchange of an nginx with two servers, in cells 1 and 2, and its figures.
 local function nginx(store, addresses)
     local stats = peer_stats.new(peer_stats.local_memory(8), 1, 8, 0)
     local others = others_in_flight.new(nil, 8)
@@ -54,7 +54,7 @@ local function nginx(store, addresses)
         end
         exchange:take(targets)
     end
-    --- Exchange until the epoch is known: what the others have at the two.
+    --- Exchange until the epoch is known; return the requests of the others at the two.
     function made.round()
         for _ = 1, 3 do
             local verdict, err = exchange:answer(store.ask(exchange:request(false)))
@@ -80,7 +80,7 @@ describe("the exchange of what is in flight", function()
         a, b, c = nginx(store), nginx(store), nginx(store)
     end)
 
-    it("tells each what the others have, and not its own", function()
+    it("reports to each the requests of the others, and not its own", function()
         a.raise(1, 3)
         b.raise(1, 2)
         c.raise(2, 5)
@@ -97,7 +97,7 @@ describe("the exchange of what is in flight", function()
         assert.same({ 3, 0 }, (c.round()))
     end)
 
-    it("tells the counters of servers whose count has changed, and asks all", function()
+    it("sends changed counts to their counters, and asks all", function()
         a.raise(1, 3)
         a.round()
         a.stats:lower(1)
@@ -111,7 +111,7 @@ describe("the exchange of what is in flight", function()
             (string.gsub(text, "^ma steelyard:1:in_flight:epoch N10 J%d+ D0 v\r\n", "")))
     end)
 
-    it("knows how much there is to tell, and how long requests take where they are", function()
+    it("surveys its requests, the changes to send, and the latency where they are", function()
         assert.same({ 0, false, 0, 0 }, { a.exchange:survey(T + 5) })
         a.raise(1, 3)
         a.raise(2, 1)
@@ -149,7 +149,7 @@ describe("the exchange of what is in flight", function()
         assert.equal(4, b.stats:others(1))
         a.round()
         b.round()
-        assert.equal(4, b.stats:others(1)) -- and it is not told twice
+        assert.equal(4, b.stats:others(1)) -- and it is not sent twice
         store.epoch_over()
         a.round()
         b.round()
@@ -190,7 +190,7 @@ describe("the exchange of what is in flight", function()
         assert.equal(2, a.exchange:count())
     end)
 
-    it("tells a late word of the epoch before to nobody", function()
+    it("drops a late answer from the previous epoch", function()
         a.raise(1, 3)
         a.round()
         b.round()
@@ -206,7 +206,7 @@ describe("the exchange of what is in flight", function()
         assert.equal(4, b.stats:others(1))
     end)
 
-    it("takes back what it has told when it leaves, or when nobody wants it", function()
+    it("takes back its counts when it leaves, or when it is alone", function()
         a.raise(1, 3)
         a.round()
         store.ask(a.exchange:request(true))
@@ -214,7 +214,7 @@ describe("the exchange of what is in flight", function()
         assert.equal(0, b.stats:others(1))
     end)
 
-    it("takes back what it told of a server that is gone, and tells of one that came", function()
+    it("takes back the count of a departed server, and sends that of a new one", function()
         a.raise(1, 3)
         a.round()
         a.take({ "10.0.0.9:80", "[::1]:80" }) -- the same cell, which the new server has with all that is in it

@@ -16,7 +16,7 @@ local function chat(...)
 end
 
 
---- What is read of an answer that comes in pieces of so many bytes.
+--- Return the result for an answer in pieces of n bytes.
 local function read(text, bytes)
     local answer = { tail = "\n", events = 0 }
     for at = 1, #text, bytes do

@@ -10,7 +10,7 @@ local function levels(cells)
 end
 
 
---- Observe a latency twice, from when on it is known.
+--- Observe a latency twice: from then on it is known.
 local function learn(all, in_flight, latency_ms, at)
     all:observe(0, in_flight, latency_ms, at or T)
     all:observe(0, in_flight, latency_ms, at or T)

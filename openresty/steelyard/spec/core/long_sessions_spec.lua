@@ -148,7 +148,7 @@ describe("long sessions", function()
         assert.same({}, due(10.1))
         assert.same({}, due(11.9))
         assert.equal(1, due(12)[A].count)
-        open[1] = nil -- which has the time of the third
+        open[1] = nil -- it has the time of the third
         assert.same({}, due(12.1))
         assert.equal(1, due(14)[A].count)
     end)

@@ -3,7 +3,7 @@ local peer_stats = require "steelyard.core.peer_stats"
 
 local A, B = { id = "a", address = "a:80", cell = 0 }, { id = "b", address = "b:80", cell = 1 }
 
--- What phase/ notes about a request: fields of its entry, and of the groups in it.
+-- Everything noted by phase/ about a request: fields of its entry, and of the groups in it.
 local NOTED = { "upstream", "explained", "client", "event_ms", "context" }
 local NOTED_IN_GROUPS = {
     reservation = { "peer", "upstream", "changes", "waited" },
@@ -93,7 +93,7 @@ describe("the open requests", function()
         local entry = book:entry(1, 0)
         entry.price.upstream, entry.price.weight, entry.price.cost = {}, 3, 90
         book:picked(entry, A)
-        book:picked(book:entry(2, 0), A) -- of an upstream that tells no costs
+        book:picked(book:entry(2, 0), A) -- for an upstream without costs
         assert.same({ 4, 2 }, { by_cost:in_flight(0), stats:in_flight(0) })
         book:picked(entry, B)
         assert.same({ 1, 3 }, { by_cost:in_flight(0), by_cost:in_flight(1) })
@@ -116,7 +116,7 @@ describe("the open requests", function()
         end
         book:watch(book:entry(1, 1), witness)
         book:watch(book:entry(2, 2), {})
-        book:watch(book:entry(4, 4), {}) -- too young to be looked at
+        book:watch(book:entry(4, 4), {}) -- too young for a look
         collectgarbage() collectgarbage()
         assert.is_true(book:close_ended(4))
         assert.same({ ["a:80"] = 3 }, select(2, taken(book)))
@@ -213,7 +213,7 @@ describe("the open requests", function()
         end
         collectgarbage("restart")
         jit.on()
-        -- The least of rounds 2 to 4: once in ten runs LuaJIT's table of all strings grows meanwhile.
+        -- The least of rounds 2 to 4: once in ten runs LuaJIT's table of strings grows meanwhile.
         local least = {}
         for step_of_round = 1, 8 do
             least[step_of_round] = math.min(growth[8 + step_of_round], growth[16 + step_of_round],

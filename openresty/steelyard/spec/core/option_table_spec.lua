@@ -1,5 +1,5 @@
---- Every option has a check, a reader and a row in the reference page; and no reader asks for an option that is not
--- there.
+--- Every option has a check, a reader and a row in the reference page; and no reader uses an option that does not
+-- exist.
 
 local options = require "steelyard.core.options"
 local upstream_options = require "steelyard.core.upstream_options"
@@ -27,13 +27,13 @@ end
 
 --- All modules, as "phase/limit".
 local function modules()
-    local found, listing = {}, io.popen("find " .. LIB .. " -name '*.lua'")
+    local names, listing = {}, io.popen("find " .. LIB .. " -name '*.lua'")
     for path in listing:lines() do
-        found[#found + 1] = path:sub(#LIB + 1, -5)
+        names[#names + 1] = path:sub(#LIB + 1, -5)
     end
     listing:close()
-    assert(#found > 50)
-    return found
+    assert(#names > 50)
+    return names
 end
 
 
@@ -49,7 +49,7 @@ local function setting_names(table_of_options)
 end
 
 
---- Whether code reads a field `name` (which may be "timeouts.connect_s") of a table that is called one of `holders`.
+--- Whether code reads a field `name` (such as "timeouts.connect_s") of a table named like one of `holders`.
 local function reads(code, holders, name)
     if name:find(".", 1, true) then
         return code:find("%f[%w_]" .. name:gsub("%.", "%%.") .. "%f[^%w_]") ~= nil
@@ -63,7 +63,7 @@ local function reads(code, holders, name)
 end
 
 
---- The fields that code reads of what a pattern matches, such as "live%.settings".
+--- Return the fields that code reads of a table, such as "live%.settings".
 local function fields_read(code, pattern)
     local fields = {}
     for field in code:gmatch("%f[%w_]" .. pattern .. "%.([%w_]+)") do
@@ -73,7 +73,7 @@ local function fields_read(code, pattern)
 end
 
 
---- The options that the reference page has a row for: in backticks, in the first cell of a table.
+--- Return the options with a row in the reference page: in backticks, in the first cell of a table.
 local function documented()
     local names = {}
     for cell in text_of(PAGE):gmatch("\n| (`[^|]+) |") do
@@ -121,7 +121,7 @@ end
 describe("a module", function()
     local OF_WORKER, OF_UPSTREAM = setting_names(options), setting_names(upstream_options)
 
-    it("reads no option that is not there", function()
+    it("reads no option that does not exist", function()
         for _, module in ipairs(modules()) do
             local code = code_of(module)
             for _, pattern in ipairs({ "worker%.options", "_M%.options" }) do
@@ -141,7 +141,7 @@ end)
 
 
 describe("the reference of options", function()
-    it("has no row for an option that is not there", function()
+    it("has no row for an option that does not exist", function()
         local known = {}
         for _, row in ipairs(options.OPTIONS) do
             known[row.name] = true

@@ -125,7 +125,7 @@ describe("the options", function()
         assert.equal(math.max, variable(math.max))
     end)
 
-    it("bound what a server may have of what is in flight only where told so", function()
+    it("bound a server's share of the requests in flight only if set", function()
         local function factor(given)
             local web = { hash_balance_factor = given, hash_key = math.max }
             return options.check(with({ upstreams = { web = web } })).upstreams.web.hash_balance_factor
@@ -213,7 +213,7 @@ describe("a bad option", function()
         { "upstreams.web.max_conns", with({ upstreams = { web = { max_conns = "100" } } }) },
         { "upstreams.web.queue", with({ upstreams = { web = { queue = {} } } }) },
         { "upstreams.web.queue", with({ upstreams = { web = { max_conns = 1, queue = true } } }) },
-        { "upstreams.web.queue", with({ upstreams = { web = { -- one of which always has room
+        { "upstreams.web.queue", with({ upstreams = { web = { -- one server always has room
             queue = {}, bootstrap = { "10.0.0.1:80", { address = "10.0.0.2:80", max_conns = 1 } },
         } } }) },
         { "upstreams.web.queue.timeout_s", with({

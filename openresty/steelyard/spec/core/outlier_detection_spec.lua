@@ -4,11 +4,12 @@ local outlier_detection = require "steelyard.core.outlier_detection"
 local SETTINGS = { error_rate = 0.5, requests = 5, interval_s = 1, base_s = 5, max_s = 12, share = 0.34 }
 
 
---- A cluster that judges once a second, and keeps its memory as JSON as nginx's workers do.
+--- A cluster that judges once a second, and keeps its memory as JSON, like the workers of nginx.
 local function cluster(settings)
     local self = { now = 1000, memory = {}, settings = settings or SETTINGS }
 
-    --- One turn. @param tries id -> { completed, failed }, of every peer
+    --- One turn.
+    -- @param tries id -> { completed, failed }, of every peer
     function self.turn(tries)
         local figures, pool = {}, { peers = 0, completed = 0, failed = 0 }
         local ids = {}
@@ -37,7 +38,7 @@ local function cluster(settings)
         return table.concat(said, ", "), decisions
     end
 
-    --- Turns until something is decided; how many, and what.
+    --- Take turns until a decision; return their number, and the decision.
     function self.turns_until_news(tries)
         for turns = 1, 1000 do
             local said = self.turn(tries)
@@ -61,7 +62,7 @@ describe("ejection", function()
         assert.equal("10 of 10 tries failed, and 0 of 20 at the others", decisions[1].reason)
     end)
 
-    it("wants so many tries and so large a share of failures", function()
+    it("needs a number of tries and a share of failures", function()
         assert.equal("", cluster().turn({ a = GOOD, b = { 0, 4 }, c = GOOD }))
         assert.equal("eject b 5", cluster().turn({ a = GOOD, b = { 0, 5 }, c = GOOD }))
         assert.equal("", cluster().turn({ a = GOOD, b = { 51, 49 }, c = GOOD }))

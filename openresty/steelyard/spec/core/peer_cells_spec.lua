@@ -3,7 +3,7 @@ local peer_cells = require "steelyard.core.peer_cells"
 
 local NONE, LATER = peer_cells.NONE, peer_cells.FREE_AFTER_S + 1
 
--- Some time after a machine's start.
+-- A time after the start of a machine.
 local T = 1000
 
 
@@ -35,7 +35,7 @@ describe("the peer cells", function()
             assert.is_not.equal(oldest, (second:take("guest-" .. n .. ":80", now)))
             assert.equal("oldest:80", second:owner(oldest))
         end
-        assert.equal(5, second:highest()) -- it, and four that have not been idle for long enough
+        assert.equal(5, second:highest()) -- itself, and four cells that were not idle for long enough
     end)
 
     it("say that a cell was another's", function()
@@ -61,7 +61,7 @@ describe("the peer cells", function()
         assert.equal(1, second:take("b:80", T + LATER))
     end)
 
-    it("are not lost to whoever looks first after all workers were stopped", function()
+    it("are not lost to the first worker that looks after all were stopped", function()
         local first, second = two(2)
         first:due(T)
         second:due(T)

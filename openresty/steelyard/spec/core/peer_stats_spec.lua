@@ -2,11 +2,11 @@ local peer_stats = require "steelyard.core.peer_stats"
 
 local WORKERS, CELLS = 2, 3
 
--- Some time after 1970.
+-- A time after 1970.
 local T = 1e9
 
 
---- Record two successful tries of one latency: from the second on it is believed.
+--- Record two successful tries of one latency: it is known from the second on.
 local function observe_twice(stats, cell, latency_ms, at, in_flight)
     stats:observe(cell, latency_ms, true, at, in_flight)
     stats:observe(cell, latency_ms, true, at, in_flight)
@@ -31,7 +31,7 @@ describe("peer stats", function()
         assert.equal(2, first:in_flight(2))
     end)
 
-    it("knows beside it what other load balancers have, and counts that only where it is told to", function()
+    it("has the requests of other load balancers beside its own, and counts them only on demand", function()
         local first, second = two()
         first:raise(1)
         first:set_others(1, 7)
@@ -52,7 +52,7 @@ describe("peer stats", function()
         assert.equal(1, first:in_flight(0))
     end)
 
-    it("weighs what is in flight for who asks by cost, and goes on counting requests for all others", function()
+    it("weighs the requests in flight for pickers that go by cost, and counts requests for all others", function()
         local first, second = two()
         local by_cost = first:by_cost()
         assert.equal(by_cost, first:by_cost())
@@ -61,7 +61,7 @@ describe("peer stats", function()
         first:weigh(1, 2.5)
         second:raise(1)
         second:weigh(1, -0.75)
-        first:raise(2) -- of an upstream that tells no costs
+        first:raise(2) -- for an upstream without costs
         assert.same({ 3.75, 1, 0 }, { by_cost:in_flight(1), by_cost:in_flight(2), by_cost:in_flight(0) })
         assert.same({ 2, 2 }, { by_cost:own(1), first:in_flight(1) })
         first:set_others(1, 3)
@@ -109,7 +109,7 @@ describe("peer stats", function()
         second:keep_levels()
         first:observe(1, 30, true, T, 3)
         second:observe(1, 20, true, T, 2)
-        second:observe(1, 20, true, T) -- nobody looked what was in flight
+        second:observe(1, 20, true, T) -- without the requests in flight
         second:observe(1, 20, false, T, 3)
         assert.equal(20, first:latency_at(1, 3, T))
         first:forget_latency(1)

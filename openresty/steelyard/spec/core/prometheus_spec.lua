@@ -38,7 +38,7 @@ local function document(upstreams)
 end
 
 
---- The lines that are samples of a family, without its name.
+--- Return the samples of a family, without its name.
 local function samples(upstreams, family)
     local pieces = {}
     prometheus.write(document(upstreams), function(piece) pieces[#pieces + 1] = piece end, no_pause)
@@ -84,7 +84,7 @@ describe("the metrics", function()
         }, samples({ web = upstream({}, { rung = "drift" }) }, "upstream_rung"))
     end)
 
-    it("count retries and those that were refused, and who met full peers", function()
+    it("count retries, refused retries, and requests that met full peers", function()
         local web = { web = upstream({}, { retries = 7, retries_refused = 2, max_conns = 9, full = 3, queued = 4 }) }
         assert.same({ '{upstream="web"} 7' }, samples(web, "upstream_retries_total"))
         assert.same({ '{upstream="web"} 2' }, samples(web, "upstream_retries_refused_total"))

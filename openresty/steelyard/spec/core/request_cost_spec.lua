@@ -24,7 +24,7 @@ describe("the weight of a request", function()
         end
     end)
 
-    it("is 1, and its cost the mean, where nothing usable is told", function()
+    it("is 1, and its cost the mean, without a usable cost", function()
         local costs = request_cost.new()
         assert.same({ 1, 0, true }, { costs:weigh(nil) })
         costs:weigh(8)

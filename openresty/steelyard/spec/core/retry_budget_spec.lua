@@ -11,7 +11,7 @@ local function new(share, min_per_s, workers)
 end
 
 
---- Let requests come for so long, at a rate; return how many of them could be retried, if they all ask.
+--- Send requests at a rate, for a time; return how many of them could be retried, if all ask.
 local function run(budget, clock, seconds, rate, asks)
     local taken = 0
     for _ = 1, seconds * rate do
@@ -77,7 +77,7 @@ describe("a retry budget", function()
         end
     end)
 
-    it("tells that it is spent, until it is not", function()
+    it("is spent, until it is not", function()
         local budget, clock = new(0, 1)
         assert.is_false(budget:is_spent())
         repeat until not budget:take()

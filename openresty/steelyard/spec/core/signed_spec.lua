@@ -149,7 +149,7 @@ describe("a key in docs/contract/derived-keys.json", function()
                       reports = examples.keys["lb edge-1"], failures = keys.failures }, keys)
     end)
 
-    it("is one for all load balancers in what they tell each other, and opens no table", function()
+    it("is one for the failure reports of all load balancers, and opens no table", function()
         local own, shared = signature.keys(examples.load_balancer.key), signature.keys(examples.shared)
         assert.equal(64, #own.failures)
         assert.equal(own.failures, shared.failures)

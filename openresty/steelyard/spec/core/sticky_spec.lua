@@ -2,7 +2,7 @@ local counted_breaths = require "openresty.steelyard.spec.support.counted_breath
 local no_pause = require("resty.vnswrr").no_pause
 local sticky = require "steelyard.core.sticky"
 
--- A keyed hash that a reader can follow: 20 digits, of which 16 are used.
+-- A simple keyed hash: 20 digits, 16 of them used.
 local function digest(secret, text)
     return (secret .. text .. ("."):rep(20)):sub(1, 20)
 end
@@ -22,7 +22,7 @@ local function settings(changes)
 end
 
 
---- Sessions at the peers; those that are `up` are eligible, unless `unhealthy` names them.
+--- Sessions at the peers; `up` peers are eligible, unless they are in `unhealthy`.
 local function sessions(peers, unhealthy, before)
     local live, eligible = before or sticky.new(settings(), digest), {}
     for _, each in ipairs(peers) do

@@ -33,7 +33,7 @@ local function balancers(n)
 end
 
 
---- What one load balancer serves of a table of these peers.
+--- Return the servers of one load balancer for a table of these peers.
 local function served_by(lb, peers, reporters, size, unhealthy)
     local made = subset.new(size, lb)
     return made:table_of({ peers = peers, reporters = reporters, term = 7 }, unhealthy or NOBODY, no_pause), made
@@ -50,7 +50,7 @@ local function all_subsets(peers, reporters, size)
 end
 
 
---- What each server gets, where every load balancer has one request to spread by weight.
+--- Return the requests at each server if every load balancer spreads one by weight.
 local function spread(lists)
     local got = {}
     for _, peers in pairs(lists) do
@@ -66,7 +66,7 @@ local function spread(lists)
 end
 
 
---- How many connections there are after that were not before, of load balancers and servers that were there.
+--- Count the new connections between load balancers and servers that were there before and after.
 local function moved(before, after, new_server)
     local n, all = 0, 0
     for lb, peers in pairs(after) do
@@ -166,7 +166,7 @@ describe("a subset", function()
         assert.is_true(n > 0 and n <= 0.2 * all, n .. " of " .. all)
     end)
 
-    it("is all servers while nobody says who the others are, where there are few of them, and in zones", function()
+    it("is all servers while the load balancers are unknown, with few servers, and in zones", function()
         local peers = fleet(50, { 20 })
         assert.equal(peers, served_by("edge-001", peers, nil, 10).peers)
         assert.equal(peers, served_by("edge-001", peers, balancers(1), 10).peers)
@@ -203,7 +203,7 @@ describe("a subset", function()
                 has[each.id] = true
             end
             for _, each in ipairs(usual) do
-                assert.is_true(has[each.id]) -- and finds out when those are back
+                assert.is_true(has[each.id]) -- and notices when those are back
             end
         end
     end)
@@ -248,8 +248,8 @@ describe("a subset", function()
 end)
 
 
---- Deterministic subsetting (Site Reliability Engineering, chapter 20): load balancers in rounds, each round deals the
--- servers out once, in an order of its own.
+--- Deterministic subsetting (Site Reliability Engineering, chapter 20): load balancers come in rounds, and each round
+-- deals out the servers once, in an order of its own.
 local function dealt(peers, reporters, size)
     local lists, per_round, names = {}, math.floor(#peers / size), {}
     for lb in pairs(reporters) do
@@ -272,7 +272,7 @@ local function dealt(peers, reporters, size)
 end
 
 
---- Rendezvous hashing: each has the servers whose hash with its own name is largest.
+--- Rendezvous hashing: each load balancer has the servers with the largest hashes with its own name.
 local function by_rendezvous(peers, reporters, size)
     local lists = {}
     for lb in pairs(reporters) do
@@ -291,7 +291,7 @@ end
 
 
 describe("a way to choose subsets", function()
-    -- The table in docs/research/scaling.md; the share of the connections that are opened anew in %.
+    -- The table in docs/research/scaling.md; the share of newly opened connections in %.
     for _, case in ipairs({
         { "the ring", all_subsets, least = 1, most = 1, by_server = 0.25, by_lb = 12 },
         { "dealt out in rounds", dealt, least = 0.89, most = 1.3, by_server = 50, by_lb = 49 },

@@ -75,7 +75,7 @@ describe("a peer's traffic figures", function()
         assert.equal(load, figures(totals(1, 0, 9), totals(0, 0, 0), { load = load }).load)
     end)
 
-    it("have what its requests cost where that is told", function()
+    it("have the cost of its requests if they have one", function()
         local now, before = totals(2, 0, 9), totals(1, 0, 0)
         now.cost, before.cost = 12.5, 10
         assert.equal(2.5, figures(now, before).cost)

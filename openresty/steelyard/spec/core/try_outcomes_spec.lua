@@ -68,7 +68,7 @@ describe("nginx's lists of tries", function()
         assert.is_true(outcomes_of(tries_at("a:80"), "a:80", "502", "-", "-")[1].sent)
     end)
 
-    it("tell nginx's own 502 from one that a server sent", function()
+    it("distinguish nginx's own 502 from one that a server sent", function()
         local outcomes = outcomes_of(tries_at("a:80", "b:80"), "a:80, b:80", "502, 502", "0.0, 0.0", "-, 0.1")
         assert.same({ false, true }, { outcomes[1].answered, outcomes[2].answered })
     end)

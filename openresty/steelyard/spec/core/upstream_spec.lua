@@ -188,7 +188,7 @@ describe("an upstream", function()
         assert.is_true(live.fail_open)
     end)
 
-    it("serves the peers of before while it takes up new ones", function()
+    it("serves the previous peers while it takes up new ones", function()
         local live = serving({ peer("a", 1) })
         local seen
         live:take(table_of({ peer("b", 1), peer("c", 1) }), "drift", 0.5, {}, function()
@@ -255,7 +255,7 @@ describe("a check and a hash key", function()
         local live = new({ retries = 2, hash_variable = "remote_addr" })
         live:take(served({ hash_variable = "request_uri" }), "fresh", 0, {})
         assert.is_nil(live.hash_variable)
-        live.picker.wants_key = true -- as chash's does, which is not installed everywhere
+        live.picker.wants_key = true -- as in chash, which is not installed everywhere
         live:take(served(), "fresh", 0, live.unhealthy)
         assert.equal("remote_addr", live.hash_variable)
         local changes = live.changes
@@ -337,7 +337,7 @@ describe("a retry", function()
             drawn[chosen] = drawn[chosen] + 1
         end
         assert.near(3000, drawn.b, 150) -- over four deviations
-        assert.equal(cycle, ids(live, 10)) -- nobody has lost a turn by it
+        assert.equal(cycle, ids(live, 10)) -- no peer has lost a turn by it
     end)
 
     it("goes to the next on the ring, where the picker hashes", function()
@@ -370,7 +370,7 @@ for _, picker in ipairs(fixtures.own()) do
             return live
         end
 
-        --- Send requests that do not end; return how many each peer has.
+        --- Send requests that do not end; return how many are at each peer.
         local function fill(live, n)
             local held = {}
             for _ = 1, n do
@@ -419,7 +419,7 @@ for _, picker in ipairs(fixtures.own()) do
             assert.is_true(live:full())
             assert.same({ "all 2 servers have max_conns = 3 requests in flight here, or 3 of all load balancers", 503 },
                         { live:why_none({ n = 0 }, 1) })
-            live.context.others.live = false -- it was not told for a second
+            live.context.others.live = false -- no figures for a second
             assert.same({ true, false }, { live:has_room(A), live:has_room(B) })
             live.settings.max_conns = 1 -- and nginx.conf's own limit is there as well
             assert.is_false(live:has_room(A))
@@ -431,7 +431,7 @@ for _, picker in ipairs(fixtures.own()) do
             local live = limited({ large, small })
             live.context.others = { live = true }
             live.context.stats:set_others(large.cell, 1)
-            live.context.stats:set_others(small.cell, 1) -- nginx.conf's limit is of this nginx alone
+            live.context.stats:set_others(small.cell, 1) -- nginx.conf's limit counts this nginx alone
             assert.same({ a = 4, b = 2 }, fill(live, 9))
             assert.is_true(live:full())
             assert.same({ "all 2 servers have as many requests in flight as their max_conns", 503 },

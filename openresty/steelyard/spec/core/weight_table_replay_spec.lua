@@ -26,7 +26,7 @@ describe("the first signed table of an nginx that has none", function()
         assert.truthy(refused.detail:find("set it", 1, true))
     end)
 
-    it("is refused when it tells no time worth the name", function()
+    it("is refused if its time is no real time", function()
         assert.equal("replayed", weight_table.replayed({ issued_at_ms = 0 }, NOW).reason)
     end)
 

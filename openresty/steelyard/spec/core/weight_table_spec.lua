@@ -229,7 +229,7 @@ describe("a table that is decoded in slices", function()
         return HEAD .. table.concat(list, ",") .. "]}"
     end
 
-    -- Not the form that is cut, so decoded at once.
+    -- It is not in the form for cutting, so it is decoded at once.
     local function at_once(text)
         return weight_table.decode(text .. " ")
     end
@@ -356,7 +356,7 @@ describe("a table that is decoded in slices", function()
             assert.equal(before.peers[151], later.peers[151])
         end)
 
-        it("tells a changed address, state and baseline, and peers that came and went", function()
+        it("notices a changed address, state and baseline, and peers that came and went", function()
             for _, change in ipairs({ { '"10.0.0.9:80"', '"[::1]:81"' }, { '("id":"p00009".-)"up"', '%1"drain"' },
                                       { '("id":"p00009".-)"baseline":7', '%1"baseline":8' },
                                       { '{"id":"p00009".-},', "" }, { '"p00009"', '"q00009"' } }) do

@@ -14,7 +14,7 @@ end
 local _M = {}
 
 
---- The bytes of a text; nil when it is no Base64.
+--- Return the bytes of a text; nil if it is no Base64.
 function _M.decode(text)
     text = string.gsub(text, "=?=$", "")
     local parts, bits, held = {}, 0, 0

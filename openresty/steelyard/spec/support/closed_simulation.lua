@@ -1,9 +1,7 @@
---- A closed system: clients that always have one request in flight each.
+--- A closed system: clients always have one request in flight each.
 --
--- Runs a picker against real peer stats, with a clock of its own, event by
--- event. A peer serves what it has at once (`lanes` requests at a time, the
--- rest waits in line), each in `service_s()` seconds, and answers 500 where
--- `fails` says so.
+-- It runs a picker against real peer stats, with a clock of its own, event by event. A peer serves `lanes` requests at
+-- a time, the rest waits in line. Each takes `service_s()` seconds, and is answered with 500 if `fails` says so.
 
 local peer_stats = require "steelyard.core.peer_stats"
 

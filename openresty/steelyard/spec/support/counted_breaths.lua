@@ -1,6 +1,6 @@
---- A breather as io/clock's, with a count in the place of the clock.
+--- A breather like that of io/clock, with a count in place of the clock.
 -- @param work called at each breath with their number; may be left out
--- @return the breather, and a function that tells how often it was time for a breath
+-- @return the breather, and a function that returns the number of breaths so far
 return function(work)
     local breaths = 0
     return function(row, rows)

@@ -1,9 +1,8 @@
 --- luajit <this file>, from the checkout's root: read `TARGET LENGTH\n<bytes>` again and again, and answer each.
 --
--- A target is a decoder of the data plane with what it promises. Its judge(text) returns "accepted" or the
--- reason of the refusal, and for `weight-table` what was read, for the comparison with Python. It raises where
--- a promise is broken. The inputs come from loadtest/resilience/steelyard_resilience/fuzz/luajit.py;
--- an answer is a line of JSON.
+-- A target is a decoder of the data plane and its promises. Its judge(text) returns "accepted" or the reason of the
+-- refusal; for `weight-table` also the table, for the comparison with Python. It raises if a promise is broken. The
+-- inputs come from loadtest/resilience/steelyard_resilience/fuzz/luajit.py; an answer is a line of JSON.
 
 package.path = "openresty/steelyard/lib/?.lua;openresty/lua-resty-vnswrr/lib/?.lua;./?.lua;" .. package.path
 
@@ -42,7 +41,7 @@ local function same(a, b, depth)
         return a == b or (a ~= a and b ~= b)
     end
     if (depth or 0) > 200 then
-        return true -- deep enough to tell
+        return true -- deep enough
     end
     for key, value in pairs(a) do
         if not same(value, b[key], (depth or 0) + 1) then
@@ -66,7 +65,7 @@ local function refused(value, refusal)
 end
 
 
---- What a table says, without what is kept for the decoding of the next one.
+--- Return a table without the fields for decoding the next one.
 local function said(taken)
     local peers = {}
     for i, peer in ipairs(taken.peers) do
@@ -237,7 +236,7 @@ local function judge_report(text)
         figures.load = type(report.loads) == "table" and report.loads[report.ids[i]] or nil
         report.figures[i] = figures
     end
-    -- The encoder gets our own figures: it may raise on one that it cannot write, but must always write JSON.
+    -- The encoder gets our own figures: it may refuse a figure, but must always write JSON.
     local ok, written = pcall(traffic_report.encode, report, function() end)
     if not ok then
         return "unwritable"
@@ -249,7 +248,7 @@ end
 
 local EJECT = { error_rate = 0.5, requests = 5, base_s = 5, max_s = 300, share = 0.34 }
 
---- Another load balancer's failures, beside some at this one: whatever they are, it ejects one of three at the most.
+--- Another load balancer's failures, beside some at this one. With any figures, at most one server of three is ejected.
 local function judge_failures(text)
     local told, figures = {}, {}
     local ok = failure_report.decode(text, "edge-2", { web = { 1, 5 } }, function(name, at, row)

@@ -1,4 +1,4 @@
---- The names of the pickers, peer stats that are written by hand, and a random that is a script.
+--- The names of the pickers, peer stats written by hand, and a random that follows a script.
 
 local pickers = require "steelyard.core.pickers"
 
@@ -6,7 +6,7 @@ local _M = {}
 
 
 --- The names of Steelyard's own pickers, which need no library.
--- @param by_in_flight true: of those alone that go by what is in flight
+-- @param by_in_flight true: only those that go by the requests in flight
 function _M.own(by_in_flight)
     local names = {}
     for _, each in ipairs(pickers.all()) do
@@ -18,7 +18,7 @@ function _M.own(by_in_flight)
 end
 
 
---- What a picker of that name says of itself.
+--- The description of a picker by its name.
 function _M.listed(name)
     for _, each in ipairs(pickers.all()) do
         if each.name == name then
@@ -28,8 +28,8 @@ function _M.listed(name)
 end
 
 
---- Peer stats of rows: cell -> { in_flight =, latency =, peak =, failing = }; what is not there is 0.
--- The latency is that of every level.
+--- Peer stats of rows: cell -> { in_flight =, latency =, peak =, failing = }, each 0 by default. The latency is that of
+-- every level.
 function _M.stats(rows)
     local stats = { rows = rows or {}, keep_levels = function() end }
     for _, name in ipairs({ "in_flight", "latency", "peak", "failing" }) do

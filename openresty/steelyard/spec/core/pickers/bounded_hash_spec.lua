@@ -7,7 +7,7 @@ local upstream = require "steelyard.core.upstream"
 local KEYS = 4000
 
 
---- Peers of these baselines, each with that weight or with the one that `weights` says.
+--- Peers of these baselines, each with that weight or with its weight in `weights`.
 local function peers_of(baselines, weights)
     local peers = {}
     for i = 1, #baselines do
@@ -57,7 +57,7 @@ local function picker_of(peers, context, name)
 end
 
 
---- Where each key goes at rest.
+--- Return the peer of each key at rest.
 local function map_of(picker)
     local map = {}
     for i = 1, KEYS do
@@ -67,7 +67,7 @@ local function map_of(picker)
 end
 
 
---- The share of the keys that have moved, and how many of them neither came from nor went to `id`.
+--- Return the share of moved keys, and how many of them neither came from nor went to `id`.
 local function moved(before, after, id)
     local n, needless = 0, 0
     for i = 1, KEYS do
@@ -99,7 +99,7 @@ describe("picker bounded_hash", function()
                 end
                 local peer, place = picker:pick("key-" .. math.random(1, case))
                 local bound = math.ceil(factor * peer.weight / total * (picker.in_flight + 1) - 1e-9)
-                assert.is_true(n > 16 or picker.in_flight == #held) -- of more it knows the sum of some picks ago
+                assert.is_true(n > 16 or picker.in_flight == #held) -- with more peers, the sum is some picks old
                 assert.is_true(stats:in_flight(peer.cell) + 1 <= bound, "pick " .. pick .. " of case " .. case)
                 assert.truthy(place)
                 stats:raise(peer.cell)
@@ -169,7 +169,7 @@ describe("picker bounded_hash", function()
         end
         for i, baseline in ipairs({ 10, 20, 40, 10, 20, 40 }) do
             local share = baseline / 140
-            local deviation = 1 / math.sqrt(64 * 6 * share) -- of so many points
+            local deviation = 1 / math.sqrt(64 * 6 * share) -- with this number of points
             assert.near(1, counts[string.format("server-%04d", i)] / KEYS / share, 3 * deviation)
         end
     end)
@@ -191,7 +191,7 @@ describe("picker bounded_hash", function()
         assert.equal(weights[1], picker.peers[1].weight)
     end)
 
-    it("has a second choice that stays, whoever else leaves", function()
+    it("has a second choice that stays when others leave", function()
         local peers = equal(10)
         local picker, stats = picker_of(peers)
         local first = picker:pick("key")
@@ -248,14 +248,14 @@ describe("picker bounded_hash", function()
             stats:observe(first.cell, 100, true, clock.now)
         end
         stats:set_others(first.cell, 50)
-        assert.equal(first, picker:pick("key")) -- as long as nobody has told
+        assert.equal(first, picker:pick("key")) -- as long as there are no figures
         others:read(clock.now, 0.005)
         others:look(clock.now)
         for _ = 1, 8 do -- it learns now and then how long a request takes
             picker:pick("key")
         end
         assert.are_not.equal(first, picker:pick("key"))
-        assert.is_true(picker.by_in_flight) -- by which the exchange asks for the servers' figures
+        assert.is_true(picker.by_in_flight) -- so the exchange asks for the figures of the servers
     end)
 
     it("goes by what there is, and not by how servers say that they differ", function()

@@ -1,4 +1,4 @@
---- What all of Steelyard's own pickers have in common.
+--- Rules for all of Steelyard's own pickers.
 
 local counted_breaths = require "openresty.steelyard.spec.support.counted_breaths"
 local closed = require "openresty.steelyard.spec.support.closed_simulation"

@@ -4,7 +4,7 @@ local vnswrr2 = require "steelyard.core.pickers.vnswrr2"
 local NAMES = { "vnswrr2", "least_conn", "peak_ewma", "hcl" }
 
 
---- Near peers of 1000 each and far ones of 10, which are idle; how many of so many picks go far.
+--- Near peers of 1000 each and idle far ones of 10; return how many of n picks go far.
 local function far_of(name, picks, grouped)
     local peers, rows = fixtures.peers("far-1", 10, "far-2", 10, "near-1", 1000, "near-2", 1000), {}
     for cell = 1, 4 do
@@ -22,7 +22,7 @@ end
 
 
 describe("peers with groups", function()
-    it("get what their weights say, whoever is idle elsewhere", function()
+    it("get the share of their weights, even if other peers are idle", function()
         for _, name in ipairs(NAMES) do
             assert.equal(20, far_of(name, 2020, true), name) -- a cycle
         end

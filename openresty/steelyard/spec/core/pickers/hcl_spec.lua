@@ -4,15 +4,15 @@ local hcl = require "steelyard.core.pickers.hcl"
 local NOTHING = { in_flight = 0 }
 
 
---- Who is picked when it is a's turn and b and c are drawn (of weight 1 but for a), after draws that
--- found `lately` in flight, a number or a function of the draw's.
+--- Return the picked peer. The ring's peer is a, the drawn ones are b and c, all of weight 1 except a. Earlier draws
+-- found `lately` in flight: a number, or a function of the number of the draw.
 local function trio(lately, a, b, c, weight_a)
     weight_a = weight_a or 1
     local stats, peers = fixtures.stats({}), fixtures.peers("a", weight_a, "b", 1, "c", 1)
     local picker = fixtures.picker(hcl, peers, stats, function() return 1 end)
     local drawn = fixtures.scripted(3)
     picker.candidates.another = function() return peers[drawn(3)] end
-    -- Whole cycles, so that the ring is at its front again; the last quantile is of the draws 64 before it.
+    -- Whole cycles, so that the ring is at its front again; the last quantile is taken over the 64 draws before it.
     for draw = 1, 64 * 2 * (weight_a + 2) do
         stats.rows[3] = { in_flight = type(lately) == "number" and lately or lately(draw) }
         picker:pick()
@@ -41,7 +41,7 @@ describe("hcl", function()
         assert.equal("b", trio(4, slow, { latency = 10, in_flight = 9 }, slow))
         assert.equal("c", trio(4, { latency = 10, in_flight = 9 }, slow, { latency = 10, in_flight = 8 }))
         assert.equal("a", trio(4, slow, { latency = 10.2, in_flight = 9 }, slow))
-        assert.equal("a", trio(4, slow, { in_flight = 9 }, slow)) -- nothing is known of b
+        assert.equal("a", trio(4, slow, { in_flight = 9 }, slow)) -- b is unknown
         assert.equal("a", trio(4, { latency = 51, in_flight = 1 }, { latency = 10, in_flight = 9 },
                                { latency = 52, in_flight = 1 }))
         assert.equal("a", trio(4, slow, { latency = 10, failing = 0.6 }, slow))
@@ -71,7 +71,7 @@ describe("hcl", function()
         assert.equal("b", trio(0, { latency = 51 }, { latency = 10 }, { latency = 2 }))
         assert.equal("c", trio(0, { latency = 51, in_flight = 7 }, { latency = 52, in_flight = 7 },
                                { latency = 10, in_flight = 7 }))
-        assert.equal("a", trio(0, { latency = 1e6 }, NOTHING, NOTHING)) -- compares none that is not known
+        assert.equal("a", trio(0, { latency = 1e6 }, NOTHING, NOTHING)) -- an unknown latency is not compared
         assert.equal("a", trio(0, { latency = 5 }, { latency = 0.5 }, { latency = 0.5 })) -- whole ms
     end)
 
@@ -84,7 +84,7 @@ describe("hcl", function()
     it("counts what is in flight against the weight", function()
         assert.equal("a", trio(0, { in_flight = 3 }, { in_flight = 1 }, { in_flight = 1 }, 3)) -- a tie
         assert.equal("b", trio(0, { in_flight = 4 }, { in_flight = 1 }, { in_flight = 1 }, 3))
-        -- Of mean 5/3, c's 3 are a load of 5, which a has with 9 in flight.
+        -- With mean 5/3, the 3 of c are a load of 5; a has this load with 9 in flight.
         assert.equal("a", trio(3, { latency = 2, in_flight = 8 }, { latency = 9 }, { latency = 9 }, 3))
         assert.equal("b", trio(3, { latency = 2, in_flight = 9 }, { latency = 9 }, { latency = 9 }, 3))
     end)

@@ -1,7 +1,7 @@
---- One long request among short ones: what its server gets afterwards.
+--- One long request among short ones: the share of its server afterwards.
 --
--- 10 equal servers, 50 requests/s of 2 ms each, and one request whose answer
--- takes 10 s. Requests arrive evenly; the clock is the simulation's.
+-- 10 equal servers, 50 requests/s of 2 ms each, and one request with an answer after 10 s. Requests arrive evenly; the
+-- clock is the simulation's.
 
 local closed = require "openresty.steelyard.spec.support.closed_simulation"
 local fixtures = require "openresty.steelyard.spec.support.picker_fixtures"
@@ -10,7 +10,7 @@ local pickers = require "steelyard.core.pickers"
 local SERVERS, GAP_S, SHORT_S, LONG_S = 10, 0.02, 0.002, 10
 
 
---- The picks of the long request's server in each second after its end, and of all servers together.
+--- Return the picks of the long request's server in each second after its end, and of all servers together.
 -- @param before requests before the long one
 local function picks_after(name, before, seconds)
     local rows = {}

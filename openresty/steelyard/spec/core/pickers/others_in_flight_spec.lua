@@ -1,4 +1,4 @@
---- What pickers make of other load balancers' requests, and what a forger of them can do at the most.
+--- Pickers and the requests of other load balancers, and the most harm of forged figures.
 
 local fixtures = require "openresty.steelyard.spec.support.picker_fixtures"
 local others_in_flight = require "steelyard.core.others_in_flight"
@@ -8,7 +8,7 @@ local pickers = require "steelyard.core.pickers"
 local T, N = 1e9, 10
 
 
---- A picker over n peers of equal weight whose requests take 100 ms, where others have so much in flight by cell.
+--- A picker over n peers of equal weight, with requests of 100 ms, and with requests of others by cell.
 local function picker_of(name, n, in_flight, age_s)
     local stats = peer_stats.new(peer_stats.local_memory(n + 1), 1, n + 1, 0)
     local others = others_in_flight.new(nil, n + 1)
@@ -49,10 +49,10 @@ end
 
 
 for _, name in ipairs(fixtures.own(true)) do
-    describe("picker " .. name .. ", told what others have in flight,", function()
+    describe("picker " .. name .. ", with the requests of others in flight,", function()
         before_each(function() math.randomseed(1) end)
 
-        it("goes around who is busy there", function()
+        it("avoids a peer that is busy for others", function()
             local share = shares_of(picker_of(name, N, function(cell) return cell <= 5 and 3 or 0 end, 0.005))
             local busy = 0
             for cell = 1, 5 do
@@ -61,7 +61,7 @@ for _, name in ipairs(fixtures.own(true)) do
             assert.is_true(busy < 0.3, busy)
         end)
 
-        it("goes by its own alone when that is too old, or was never told", function()
+        it("goes by its own alone if the figures are too old, or there are none", function()
             for _, age_s in ipairs({ false, 1 }) do
                 local share = shares_of(picker_of(name, N, all_busy_but_one, age_s))
                 for cell = 1, N do

@@ -4,7 +4,7 @@ local peak_ewma = require "steelyard.core.pickers.peak_ewma"
 local peers = fixtures.peers
 
 
---- Who is picked when the ring's peer is a and the drawn one is b.
+--- Return the picked peer. The ring's peer is a and the drawn one is b.
 local function duel(a, b, weight_a)
     local stats = fixtures.stats({ a, b })
     return fixtures.picker(peak_ewma, peers("a", weight_a or 1, "b", 1), stats, fixtures.scripted(2, 1)):pick().id
@@ -33,7 +33,7 @@ describe("peak_ewma", function()
         -- Mean 2: 10 (1 + 3 * 2/3) and 10 (1 + 1 * 2/1).
         assert.equal("a", duel({ peak = 10, in_flight = 3 }, { peak = 10, in_flight = 1 }, 3))
         assert.equal("b", duel({ peak = 10, in_flight = 4 }, { peak = 10, in_flight = 1 }, 3))
-        -- 25 and 10 (1 + 1 * 2/1): the weight is one in proportion to the mean.
+        -- 25 and 10 (1 + 1 * 2/1): the weight is in proportion to the mean.
         assert.equal("a", duel({ peak = 25 }, { peak = 10, in_flight = 1 }, 3))
     end)
 

@@ -1,4 +1,4 @@
---- What vnswrr2 makes of what servers say themselves that they have in flight.
+--- vnswrr2 and the servers' own reports of their requests in flight.
 
 local peer_stats = require "steelyard.core.peer_stats"
 local pickers = require "steelyard.core.pickers"
@@ -6,7 +6,7 @@ local pickers = require "steelyard.core.pickers"
 local T, N = 1e9, 10
 
 
---- A picker over N peers of weight 7 whose requests take 50 ms, at a clock that can be set.
+--- A picker over N peers of weight 7, with requests of 50 ms, and a clock that can be set.
 local function made(name)
     local self = { now = T, stats = peer_stats.new(peer_stats.local_memory(N + 1, 2), 2, N + 1, 1), peers = {} }
     for cell = 1, N do
@@ -19,7 +19,7 @@ local function made(name)
     })
     self.picker:update(self.peers)
 
-    --- Each says so often that it has so much in flight.
+    --- Each peer reports its requests in flight a number of times.
     function self.say(in_flight, times)
         for _ = 1, times or 100 do
             for cell = 1, N do
@@ -28,7 +28,7 @@ local function made(name)
         end
     end
 
-    --- The part of 2000 picks that each gets; all end at once.
+    --- Return the part of 2000 picks at each peer; all requests end at once.
     function self.shares()
         local counts = {}
         for cell = 1, N do
@@ -45,10 +45,10 @@ local function made(name)
 end
 
 
-describe("vnswrr2, told by servers what they have in flight,", function()
+describe("vnswrr2, with servers that report their requests in flight,", function()
     before_each(function() math.randomseed(1) end)
 
-    it("goes around who has more than his part", function()
+    it("avoids a peer with more than its part", function()
         local group = made()
         group.say(function(cell) return cell <= 5 and 9 or 1 end)
         local shares, busy = group.shares(), 0
@@ -64,7 +64,7 @@ describe("vnswrr2, told by servers what they have in flight,", function()
         group.stats:raise(1)
         group.say(function(cell) return cell == 1 and 5 or 3 end)
         group.stats:trust_reported(T, 0.4)
-        assert.near(2, group.stats:in_flight(1), 1e-5) -- of its own; three of others, as everywhere
+        assert.near(2, group.stats:in_flight(1), 1e-5) -- its own; three of others, as everywhere
         assert.near(0, group.stats:in_flight(2), 1e-5)
     end)
 
@@ -123,7 +123,7 @@ describe("vnswrr2, told by servers what they have in flight,", function()
         assert.is_false(group.stats:by_cost().reported)
     end)
 
-    it("is not told of a server what another one had said in its cell", function()
+    it("does not apply the report of a cell's previous server", function()
         local group = made()
         group.say(function(cell) return cell == 1 and 100 or 1 end)
         group.stats:forget(1)

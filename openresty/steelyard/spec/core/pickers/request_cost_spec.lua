@@ -1,4 +1,4 @@
---- Pickers that go by costs: a dear request in flight counts for as many as it weighs.
+--- Pickers that go by costs: an expensive request in flight counts by its weight.
 
 local fixtures = require "openresty.steelyard.spec.support.picker_fixtures"
 local peer_stats = require "steelyard.core.peer_stats"
@@ -8,7 +8,7 @@ local T, CELLS = 1e9, 5
 
 
 for _, name in ipairs(fixtures.own(true)) do
-    describe("picker " .. name .. ", told costs,", function()
+    describe("picker " .. name .. ", given costs,", function()
         it("sends cheap requests around a dear one until they weigh as much", function()
             math.randomseed(1)
             local stats = peer_stats.new(peer_stats.local_memory(CELLS), 1, CELLS, 0)

@@ -25,7 +25,7 @@ local function copy(nodes)
 end
 
 
---- A library that writes down what it is told and finds whatever `answer` says.
+--- A library that records its calls, and finds the node in `answer`.
 local function recording(name, answer)
     local calls = {}
     local library = {}

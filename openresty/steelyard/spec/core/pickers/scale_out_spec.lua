@@ -1,4 +1,4 @@
---- Sessions that do not end, and servers that join: new ones go to those until it is even for the weights.
+--- Endless sessions, and servers that join: new sessions go to these until the load is even for the weights.
 
 local closed = require "openresty.steelyard.spec.support.closed_simulation"
 local pickers = require "steelyard.core.pickers"
@@ -6,9 +6,9 @@ local pickers = require "steelyard.core.pickers"
 local PER_WEIGHT = 100
 
 
---- Open sessions, PER_WEIGHT for each unit of weight, at two thirds of the servers, and then as many as make it even
--- with the others, which join.
--- @return how far the server is from even that is farthest, as a share
+--- Open sessions, PER_WEIGHT for each unit of weight, at two thirds of the servers. Then the others join, and as many
+-- more sessions come as even the load out.
+-- @return the largest distance of a server from an even load, as a share
 local function after_scale_out(name, servers, weight_of)
     local rows, old, weight_of_old, weight_of_new = {}, servers / 3 * 2, 0, 0
     for i = 1, servers do

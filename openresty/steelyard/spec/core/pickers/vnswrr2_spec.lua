@@ -4,8 +4,7 @@ local vnswrr2 = require "steelyard.core.pickers.vnswrr2"
 local peers = fixtures.peers
 
 
---- Who is picked when the ring's peer is a and the drawn one is b, both of weight 1
--- unless said otherwise.
+--- Return the picked peer. The ring's peer is a and the drawn one is b, both of weight 1 by default.
 local function duel(a, b, weight_a)
     local stats = fixtures.stats({ a, b })
     -- Column 2, height 1: b.
@@ -45,7 +44,7 @@ describe("vnswrr2", function()
         assert.equal("a", duel({ latency = 51 }, { latency = 10, in_flight = 5 }))
         assert.equal("a", duel({ latency = 50 }, { latency = 10, in_flight = 1 })) -- not over 5 times
         assert.equal("a", duel({ latency = 10, in_flight = 4 }, { latency = 51 }))
-        assert.equal("a", duel({ latency = 51 }, { in_flight = 1 })) -- nothing is known of b
+        assert.equal("a", duel({ latency = 51 }, { in_flight = 1 })) -- b is unknown
     end)
 
     it("avoids a peer that fails, whatever it has in flight", function()

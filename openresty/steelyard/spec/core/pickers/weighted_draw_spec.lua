@@ -4,7 +4,7 @@ local function nothing()
 end
 
 
---- How often each peer comes out over every column and height.
+--- Count how often each peer comes out over every column and height.
 local function outcomes(weights)
     local total = 0
     for i = 1, #weights do
