@@ -16,7 +16,7 @@ local _M = {
     FETCH_S = 0.25, -- the table of some thousands of servers is published
 }
 
--- Spreads the load balancers of a cluster over the controller's inbox.
+-- Load balancers act at different instants within this.
 local SPREAD_S = 0.03
 
 

@@ -22,7 +22,7 @@ local MAX_WEIGHT = 1000000
 local MAX_ADDRESS = 128
 
 -- Bound of max_conns.
-local MAX_MAX_CONNS = 1000000
+local HIGHEST_MAX_CONNS = 1000000
 
 -- `argument:` and a name of 64 bytes.
 local MAX_HASH_KEY = 73
@@ -40,7 +40,7 @@ local _M = {}
 
 --- Return the max_conns of a row, or of the table, over all load balancers; nil: no limit.
 local function max_conns_of(object)
-    return object.max_conns ~= nil and wire.integer(object, "max_conns", 1, MAX_MAX_CONNS) or nil
+    return object.max_conns ~= nil and wire.integer(object, "max_conns", 1, HIGHEST_MAX_CONNS) or nil
 end
 
 
