@@ -1,45 +1,49 @@
---- Read the chunks of a weight table that one Memcached item does not hold (core/table_chunks).
+--- Read the chunks of a weight table that one Memcached item cannot hold (core/table_chunks).
 --
--- All of them or none: what was found beside one that is missing is kept, so that the next fetch asks for that
--- one alone. They are named for their content, so what is kept cannot be out of date.
+-- A table needs all of its chunks. When one is missing, the others are kept, and the next fetch asks for the missing
+-- one alone. Chunks are named for their content, so a kept chunk is never out of date.
 
 local signature = require "steelyard.io.signature"
 local wire = require "steelyard.core.wire"
 
 local _M = {}
 
--- Upstream -> key -> value: the chunks of a table of which others are missing; of this worker.
+-- Upstream -> key -> value, in this worker: the chunks of a table with missing ones.
 local incomplete = {}
 
 
---- The texts of a table's chunks in their order; nil and the refusal, `absent` where not all are there.
+--- The texts of a table's chunks in their order; nil and the refusal, `absent` if chunks are missing.
 -- @param read    keys -> values by key, or nil and why
 -- @param breathe called every 0.1 ms or so of work; may yield
 function _M.read(options, upstream, names, read, breathe)
-    local known, keys, asked, texts = incomplete[upstream] or {}, {}, {}, {}
+    local kept, keys, wanted, texts = incomplete[upstream] or {}, {}, {}, {}
     for i = 1, #names do
         keys[i] = wire.key("chunk", upstream, names[i])
-        if not known[keys[i]] then
-            asked[#asked + 1] = keys[i]
+        if not kept[keys[i]] then
+            wanted[#wanted + 1] = keys[i]
         end
     end
-    local arrived, err = {}, nil
-    if #asked > 0 then -- a later table may have none but those that are known
-        arrived, err = read(asked)
+    local fetched, err = {}, nil
+    if #wanted > 0 then -- none if a later table needs kept chunks alone
+        fetched, err = read(wanted)
     end
     local values, missing = {}, 0
     for i = 1, #keys do
-        values[keys[i]] = known[keys[i]] or arrived and arrived[keys[i]]
-        missing = values[keys[i]] and missing or missing + 1
+        local value = kept[keys[i]] or fetched and fetched[keys[i]]
+        values[keys[i]] = value
+        if not value then
+            missing = missing + 1
+        end
     end
-    incomplete[upstream] = missing > 0 and values or nil
     if missing > 0 then
+        incomplete[upstream] = values
         return nil, {
             reason = "absent",
             detail = string.format("%d of its %d chunks are not there%s", missing, #keys,
-                                   arrived and "" or ": " .. err),
+                                   fetched and "" or ": " .. err),
         }
     end
+    incomplete[upstream] = nil
     for i = 1, #keys do
         local refused
         texts[i], refused = signature.open_with_any(options.keys.tables, values[keys[i]], breathe)

@@ -1,5 +1,6 @@
---- The monotonic clock, and pauses in long work. ngx.now() stands still until the
--- worker next asks for events; this clock goes on.
+--- The monotonic clock, and pauses in long work.
+--
+-- ngx.now() keeps its value until the worker asks for events again; this clock goes on.
 
 local ffi = require "ffi"
 
@@ -10,11 +11,10 @@ int clock_gettime(int clock, steelyard_timespec *time);
 
 local CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME = 1, 3 -- Linux
 
--- A request may have to wait for a slice, which may overrun by what stands between
--- two breaths, 0.05 or 0.1 ms. Then whoever waits is served, and this work gets a
--- sixth of a worker's time: at half of it, a worker that is 70 % busy with requests
--- fell behind (2000 servers: p99 2.5 to 3 ms for 0.5). nginx's timers know no less
--- than 1 ms; 0 would be run again before any request.
+-- A request may have to wait for one slice. A slice may overrun by the work between two breaths, 0.05 or 0.1 ms.
+-- Then the waiting requests are served, and long work gets a sixth of a worker's time. With half of the time, a
+-- worker that is 70 % busy with requests fell behind (2000 servers: p99 2.5 to 3 ms instead of 0.5). The shortest
+-- timer of nginx is 1 ms; a timer of 0 would run before any request.
 local SLICE_S, PAUSE_S = 0.0002, 0.001
 
 local time = ffi.new("steelyard_timespec")
@@ -28,21 +28,20 @@ local function read(clock)
 end
 
 
---- Return seconds by the monotonic clock, which nobody can set.
+--- Return seconds by the monotonic clock. It cannot be set.
 function _M.monotonic()
     return read(CLOCK_MONOTONIC)
 end
 
 
---- Return the seconds of CPU time that this worker has taken.
+--- Return this worker's CPU time in seconds.
 function _M.thread_cpu()
     return read(CLOCK_THREAD_CPUTIME)
 end
 
 
---- A function for long work to call now and then, in a timer: when a slice of
--- the work is done, requests are served before it goes on. Called of each row,
--- breathe(row, rows), it looks at the clock once in so many rows.
+--- Make a function for long work in a timer to call now and then. After each slice of work it lets requests be served.
+-- Called as breathe(row, rows) for each row, it looks at the clock once in `rows` rows.
 function _M.breather()
     local began = _M.monotonic()
     return function(row, rows)

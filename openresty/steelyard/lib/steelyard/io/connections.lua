@@ -1,8 +1,8 @@
---- The connections of this worker, found by their ends and shut down.
+--- Find connections of this worker by their ends, and shut them down.
 --
--- nginx gives Lua no hold of them, but the worker has one thread: between two system calls of one turn no descriptor
--- is closed, and none goes to another connection. shutdown() touches no memory of nginx. It reads the end of what was
--- to come, as if the other side had hung up, and ends the request or the idle connection by its ordinary way.
+-- nginx does not give Lua its connections, but the worker has one thread. Between two system calls of one turn, no
+-- descriptor is closed or goes to another connection. shutdown() touches no memory of nginx. nginx then reads the end
+-- of the connection, as if the other side had hung up, and ends the request or the idle connection as usual.
 
 local address = require "steelyard.core.address"
 local clock = require "steelyard.io.clock"
@@ -14,29 +14,28 @@ int getsockname(int fd, void *name, unsigned int *length);
 int shutdown(int fd, int how);
 ]]
 
--- Linux's numbers. Before FIRST are the standard streams.
+-- Linux's numbers. The descriptors below FIRST are the standard streams.
 local INET, INET6, BOTH, FIRST = 2, 10, 2, 3
 
--- A turn looks at descriptors for so long, which is some thousands, and the next goes on there.
+-- A turn looks at descriptors for this long: a few thousand of them. The next turn goes on from there.
 local SLICE_S, ROWS = 0.001, 64
 
-local SIZE = 128 -- of any address of a socket
+local ADDRESS_BYTES = 128 -- the largest address of a socket
 
--- Where the system does not say how many there may be.
-local MANY = 65536
+-- Descriptors, if the system does not report how many there may be.
+local DEFAULT_DESCRIPTORS = 65536
 
 local C = ffi.C
-local name, length = ffi.new("uint8_t[?]", SIZE), ffi.new("unsigned int[1]", SIZE)
+local name, length = ffi.new("uint8_t[?]", ADDRESS_BYTES), ffi.new("unsigned int[1]", ADDRESS_BYTES)
 local next_fd, last_fd = FIRST, nil
 
 local _M = {}
 
 
---- The end of a connection that a call has written to `name`, as core/address' key has it; nil where it is no address
--- of IP.
+--- The key (core/address) of the end that a system call has written to `name`; nil unless it is an IP address.
 local function end_of(status)
     local family = status == 0 and ffi.cast("uint16_t *", name)[0]
-    length[0] = SIZE
+    length[0] = ADDRESS_BYTES
     if family == INET then
         return address.key(ffi.string(name + 2, 2), name + 4, 4)
     elseif family == INET6 then
@@ -45,20 +44,20 @@ local function end_of(status)
 end
 
 
---- The highest descriptor that this process may have: as many as it has had room for.
+--- The highest descriptor of this process: the size of its descriptor table, less one.
 local function highest()
     local file = io.open("/proc/self/status")
     local text = file and file:read("*a")
     if file then
         file:close()
     end
-    return (tonumber(string.match(text or "", "FDSize:%s*(%d+)")) or MANY) - 1
+    return (tonumber(string.match(text or "", "FDSize:%s*(%d+)")) or DEFAULT_DESCRIPTORS) - 1
 end
 
 
---- Shut down connections, of those that this turn comes to.
+--- Shut down connections among those that this turn looks at.
 -- @param targets key of the other end -> { count: how many, locals: keys of this worker's end (left out: any) };
---                each is told how many were `closed`
+--                `closed` in each is raised for each connection that was shut down
 function _M.shut(targets)
     local began = clock.monotonic()
     last_fd = next_fd == FIRST and highest() or last_fd

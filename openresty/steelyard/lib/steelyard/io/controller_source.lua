@@ -1,4 +1,4 @@
---- The second source of weight tables: the controllers' API, asked where Memcached brings nothing new.
+--- The second source of weight tables: the controllers' API, asked when Memcached brings nothing new.
 
 local backoff = require "steelyard.io.backoff"
 local clock = require "steelyard.io.clock"
@@ -9,16 +9,16 @@ local wire = require "steelyard.core.wire"
 
 local CONTROLLER = "!controller" -- no upstream can have this name
 
--- The answer lies in the controller's memory; a megabyte takes some 10 ms.
+-- The controller answers from memory; a megabyte takes about 10 ms.
 local TIMEOUT_MS = 500
 
--- A walk over all upstreams asks controllers for so long; the next one goes on where it stopped. With many
--- upstreams or a slow controller Memcached is thus asked as often as ever.
+-- A walk over all upstreams asks controllers for this long; the next walk goes on where it stopped. So Memcached is
+-- asked as often as ever, even with many upstreams or a slow controller.
 local ASK_FOR_S = 1
 
 local SIGNATURE = "steelyard-signature"
 
--- What a status other than 200 and 304 means here.
+-- The meanings of statuses other than 200 and 304.
 local MEANINGS = {
     [403] = "the option `controller_token` of init_worker is a token that may not read",
     [404] = "it has no such upstream",
@@ -27,23 +27,24 @@ local MEANINGS = {
 
 local _M = {}
 
--- Of the names, in this worker: where the next walk begins, because the last one got no further.
+-- The index of the name at which this worker begins its next walk: the last walk stopped there.
 local next_to_ask = 1
 
 
 local function why_refused(status, token)
     local meaning = MEANINGS[status]
-    if status == 401 then
-        meaning = token and "the option `controller_token` of init_worker is none of its tokens"
-                  or "it wants a token: set the option `controller_token` of init_worker"
+    if status == 401 and token then
+        meaning = "the option `controller_token` of init_worker is none of its tokens"
+    elseif status == 401 then
+        meaning = "it wants a token: set the option `controller_token` of init_worker"
     end
     return "answered " .. tostring(status) .. (meaning and " (" .. meaning .. ")" or "")
 end
 
 
---- GET the table from a controller: the value as Memcached would hold it, with its signature;
--- "" where the controller's table is the one that is `served` (term, generation; or nil).
--- @param token what the controller wants of readers, or nil
+--- GET the table from a controller: the value as Memcached would hold it, with its signature; "" if the controller's
+-- table is the one that is `served` (term, generation; or nil).
+-- @param token the token for reading, or nil
 local function ask_controller(server, upstream, served, token)
     local answer, err = http_client.get({
         host = server.host, port = server.port,
@@ -68,10 +69,10 @@ local function ask_controller(server, upstream, served, token)
 end
 
 
---- Ask the controllers, in order, until one has a new table of the upstream. One
--- that has nothing new may be a standby or cut off, so the next is asked as well.
+--- Ask the controllers, in order, until one has a new table of the upstream. A controller without a new table may be
+-- a standby, or cut off, so the next one is asked as well.
 local function from_controllers(options, store, upstream, failures, breathe)
-    -- A table from disk is to be confirmed, so it is asked for.
+    -- A table from disk has to be confirmed, so it is asked for without an order.
     local served = not store:from_disk(upstream) and store:order(upstream) or nil
     for _, server in ipairs(options.controller) do
         local value, err = backoff.attempt("controller " .. server.name, function()
@@ -92,24 +93,25 @@ local function from_controllers(options, store, upstream, failures, breathe)
 end
 
 
-local function in_words(failures, servers)
-    local words = {}
+--- The failures in the order of the servers; "" if there is none.
+local function listed(failures, servers)
+    local lines = {}
     for _, server in ipairs(servers) do
         if failures[server.name] then
-            words[#words + 1] = server.name .. ": " .. failures[server.name]
+            lines[#lines + 1] = server.name .. ": " .. failures[server.name]
         end
     end
-    return table.concat(words, "; ")
+    return table.concat(lines, "; ")
 end
 
 
---- Ask the controllers for the tables of which nothing new comes from Memcached, and say whether they answer.
--- @param answered whether Memcached does
+--- Ask the controllers for the tables that Memcached does not renew, and log whether they answer.
+-- @param answered whether Memcached answers
 function _M.run(options, store, answered, breathe)
     local failures, asked, stopped, began = {}, false, false, clock.monotonic()
     local first, names = next_to_ask, options.names
     table_sources.for_each(table_sources.names_from(names, first), breathe, function(upstream, i)
-        -- Though Memcached answers they are asked where nothing new comes from it, or the first table may be replayed.
+        -- Even if Memcached answers: its table may be late, or the first table of all may be a recording.
         local stale = not answered or store:is(upstream, "doubtful") or table_sources.is_late(options, store, upstream)
         if stopped or not stale then
             return
@@ -123,7 +125,7 @@ function _M.run(options, store, answered, breathe)
     if not asked then
         return
     end
-    local err = in_words(failures, options.controller)
+    local err = listed(failures, options.controller)
     if err ~= "" then
         store:count_error("controller", err)
     end

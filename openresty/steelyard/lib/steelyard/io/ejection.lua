@@ -2,7 +2,7 @@
 --
 --   eject/<upstream>      the memory of core/outlier_detection, as JSON; absent while no server fails
 --   ejecting/<upstream>   the totals at the last run (io/shared_counters)
---   told/<upstream>       what other load balancers report of servers that fail (io/failure_exchange)
+--   others_failures/<upstream>   what other load balancers report of servers that fail (io/failure_exchange)
 --
 -- Another worker may do the next run, so all of it is in the shared dict.
 
@@ -85,7 +85,7 @@ function _M.run(live, now, dict, counters, health)
     local breathe = clock.breather()
     local totals, before = counters:since_last("ejecting/" .. name, peers, FIELDS, breathe)
     local memory = json.decode(dict:get(key) or "") or {}
-    local reported = json.decode(dict:get("told/" .. name) or "") or {}
+    local reported = json.decode(dict:get("others_failures/" .. name) or "") or {}
     -- The first run judges by all tries since the start. Pickers avoid a server that fails, so a second interval
     -- might have too few.
     local figures, pool = figures_of(peers, totals, before or NO_TOTALS, memory, reported, breathe)

@@ -1,11 +1,11 @@
---- The loop in which one worker tells other load balancers what this nginx has in flight, and learns what they have.
+--- The loop in which one worker exchanges requests in flight with other load balancers.
 --
--- One request to Memcached each time, in one write, and one answer (core/in_flight_exchange); how often says
--- core/exchange_pace, by the CPU time that it took. Nothing here touches a request: what is learnt goes into the
--- memory that the workers share. Where an exchange fails, picks go by what this nginx has in flight, as without it.
+-- Each round is one request to Memcached, in one write, and one answer (core/in_flight_exchange). core/exchange_pace
+-- sets the time between rounds, by their CPU time. The loop touches no request: the results go into the memory that
+-- the workers share. After a failed exchange, picks go by this nginx's own requests, as without the loop.
 --
--- All load balancers must meet at one Memcached: of several it is the first by name that answers, whatever the order
--- in which they are declared.
+-- All load balancers must meet at one Memcached. Among several it is the first by name that answers, whatever the order
+-- of their declaration.
 
 local backoff = require "steelyard.io.backoff"
 local clock = require "steelyard.io.clock"
@@ -16,23 +16,23 @@ local peer_cells = require "steelyard.core.peer_cells"
 
 local JOB = "exchange"
 
--- Of figures that are a tenth of a second old, few are worth anything.
+-- Figures that are a tenth of a second old are worth little.
 local TIMEOUT_MS = 100
 
--- Of a timer: what nginx keeps for it grows as long as it runs.
+-- Rounds of one timer: its memory in nginx grows while it runs.
 local ROUNDS = 500
 
--- After a failure. A Memcached that refuses costs a connection each time.
+-- The pause after a failure: a Memcached that refuses costs a connection each time.
 local AGAIN_S = 1
 
--- The least that nginx's timers know.
+-- The shortest timer of nginx.
 local AT_ONCE_S = 0.001
 
--- Between two timers.
+-- How long the connection is kept between two timers.
 local KEEP_MS = 10000
 
--- What the kernel and nginx do for an exchange, and no clock in here sees: waking up, and the way through loopback.
-local UNSEEN_S = 0.00005
+-- CPU time of the kernel and of nginx for a round that the clocks here do not measure: waking up, and loopback.
+local UNMEASURED_S = 0.00005
 
 local _M = {}
 local mt = { __index = _M }
@@ -50,19 +50,20 @@ function _M.new(parts)
         exchange = in_flight_exchange.new(parts.others, parts.stats, parts.random),
         pace = exchange_pace.new(parts.cpu_share), upstreams = parts.upstreams,
         by_cell = {}, known_upstreams = nil, addresses = {}, -- what the targets were made of
-        socket = nil, server = nil, telling = false,
+        socket = nil, server = nil, sharing = false,
     }, mt)
 end
 
 
---- Whether anybody picks by what is in flight there. Servers that only nginx.conf names may be others to others.
+--- Whether picks of an upstream go by requests in flight. Servers of nginx.conf alone may differ between load
+-- balancers.
 local function wants(live)
     return live.picker ~= nil and (live.picker.by_in_flight or live.limited_of_all)
            and live.rung ~= "bootstrap" and live.rung ~= "none"
 end
 
 
---- Take the servers of all upstreams anew where they have changed.
+--- Update the servers of all upstreams if they have changed.
 local function take_targets(self)
     local addresses, same, upstreams = self.addresses, true, self.upstreams()
     self.pace.limited = false
@@ -90,7 +91,7 @@ local function take_targets(self)
 end
 
 
---- Connect to the first Memcached that has meta commands; true, or nil and what each of them said.
+--- Connect to the first Memcached with meta commands. Return true, or nil and the error of each server.
 local function connect(self)
     local failures = {}
     for i = 1, #self.servers do
@@ -126,7 +127,7 @@ end
 
 
 --- Send a request and take its answer, as exchange:answer() does.
--- @param began what the thread's CPU time was when the round began
+-- @param began the thread's CPU time when the round began
 local function ask(self, text, began)
     local socket = self.socket
     local _, err = socket:send(text)
@@ -138,28 +139,30 @@ local function ask(self, text, began)
             answer, err = nil, "an answer without an end"
         end
     end
-    local came_at, came_cpu = clock.monotonic(), clock.thread_cpu()
+    local answered_at, answered_cpu = clock.monotonic(), clock.thread_cpu()
     if not answer then
         return nil, err
     end
     local verdict, refused = self.exchange:answer(answer)
-    self.pace:spent(sent_cpu - began + clock.thread_cpu() - came_cpu + UNSEEN_S, came_at - sent_at)
+    self.pace:spent(sent_cpu - began + clock.thread_cpu() - answered_cpu + UNMEASURED_S, answered_at - sent_at)
     return verdict, refused
 end
 
 
---- What is to be sent in a state. What it tells counts as told, so there must be a way to send it.
+--- Make the request of a round. Its figures count as sent, so call it only when it can be sent.
 local function request_in(self, state)
-    local told = self.telling
-    self.telling = state == "on" or state == "steady"
-    if self.telling then
+    local was_sharing = self.sharing
+    self.sharing = state == "on" or state == "steady"
+    if self.sharing then
         return self.exchange:request(false)
+    elseif was_sharing then
+        return self.exchange:request(true) -- takes the figures back
     end
-    return told and self.exchange:request(true) or self.exchange:watch()
+    return self.exchange:watch()
 end
 
 
---- Note how it stands for the pages, and a failure in the log when that begins or ends.
+--- Note the state for the pages, and log when a failure begins or ends.
 local function note(self, state, err)
     if state ~= self.noted or err ~= self.noted_err then
         self.dict:set("exchange/state", state)
@@ -167,8 +170,12 @@ local function note(self, state, err)
         self.noted, self.noted_err = state, err
     end
     if state ~= "at rest" and self.store:outcome_changed("!exchange", err and "failed" or "ok") then
-        ngx.log(err and ngx.WARN or ngx.NOTICE, "steelyard: what is in flight is ", err and "not " or "",
-                "exchanged with other load balancers", err and " (" .. err .. "); picks go by this nginx's own" or "")
+        if err then
+            ngx.log(ngx.WARN, "steelyard: requests in flight are not exchanged with other load balancers (", err,
+                    "); picks go by this nginx's own")
+        else
+            ngx.log(ngx.NOTICE, "steelyard: requests in flight are exchanged with other load balancers")
+        end
     end
 end
 
@@ -185,7 +192,7 @@ local function fail(self, err)
 end
 
 
---- One round; returns in how many seconds the next is due.
+--- Do one round; return in how many seconds the next one is due.
 local function round(self)
     local began, now, exchange, pace = clock.thread_cpu(), ngx.now(), self.exchange, self.pace
     take_targets(self)
@@ -211,7 +218,7 @@ local function round(self)
     note(self, state)
     if verdict == "epoch" then
         return AT_ONCE_S
-    elseif self.telling then
+    elseif self.sharing then
         self.others:read(now, pace:age_s(exchange:turns()))
     else
         self.others:forget()
@@ -220,18 +227,18 @@ local function round(self)
 end
 
 
---- Take back what was told, before this worker goes: its successors tell what they have themselves.
+--- Take back this worker's figures before it leaves: its successors send their own.
 local function leave(self)
-    if self.telling and self.socket then
+    if self.sharing and self.socket then
         ask(self, self.exchange:request(true), clock.thread_cpu())
     end
     self.others:forget()
 end
 
 
---- Go round for a while; of a worker that may hold the job no longer, or leaves, not to the end.
+--- Do up to ROUNDS rounds, fewer if this worker leaves or another one has the job.
 local function run(self, is_ours)
-    self.socket = nil -- of a timer that ended by an error: it is of no use in this one
+    self.socket = nil -- a socket of an earlier timer, which ended by an error, cannot be used here
     for _ = 1, ROUNDS do
         ngx.sleep(round(self))
         if ngx.worker.exiting() then

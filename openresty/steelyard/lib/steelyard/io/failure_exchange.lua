@@ -4,8 +4,8 @@
 --
 -- One worker does it, once a second, while a server fails here: others' reports alone eject no server. The weight
 -- tables name the other load balancers: those whose traffic reports the controller reads. Their rows lie for TTL_S as
--- told/<upstream> in the shared dict, for the next run of io/ejection. Reports live as long in Memcached, by its
--- clock, so the report of a load balancer that has died ejects no server.
+-- others_failures/<upstream> in the shared dict, for the next run of io/ejection. Reports live as long in Memcached,
+-- by its clock, so the report of a load balancer that has died ejects no server.
 
 local failure_report = require "steelyard.core.failure_report"
 local json = require "steelyard.core.json"
@@ -94,7 +94,7 @@ function _M:run(breathe)
     end
     local texts = memcached_client.get_all(servers, keys, breathe) or {}
     for name, rows in pairs(take_reports(self, texts, orders, balancers, breathe)) do
-        self.dict:set("told/" .. name, assert(json.encode(rows)), TTL_S)
+        self.dict:set("others_failures/" .. name, assert(json.encode(rows)), TTL_S)
     end
 end
 

@@ -1,12 +1,10 @@
---- Fetch the weight tables: from Memcached, and where that brings nothing new
--- from the controllers.
+--- Fetch the weight tables: from Memcached, and from the controllers if Memcached brings nothing new.
 --
--- Of Memcached the heads of all tables are asked for first, and a table only where its head does not do:
--- its servers or settings have changed, or the head is absent, refused, or
--- has brought nothing new for a while, or its rows are old.
+-- From Memcached, the heads of all tables are read first. A table itself is read only if its head is not enough. Its
+-- servers or settings have changed, then, or its rows are old; or the head is absent, refused or has not risen for a
+-- while.
 --
--- Runs in one worker's timer. Nothing here touches a request: a fetch that
--- fails, and a value that is refused, leave the last table where it is.
+-- Runs in one worker's timer and touches no request: after a failed fetch or a refused value the last table stays.
 
 local controller_source = require "steelyard.io.controller_source"
 local memcached_client = require "steelyard.io.memcached_client"
@@ -19,11 +17,12 @@ local FETCH = "!fetch" -- no upstream can have this name
 
 local _M = {}
 
--- Of the names, in this worker: where the next walk begins, because the last one got no further.
+-- The index of the name at which this worker begins its next walk: the last walk stopped there.
 local next_to_read = 1
 
 
---- Read a kind of key of the upstreams: upstream -> value, the server, and how many were asked for; nil and why.
+--- Read one kind of key for the upstreams. Return upstream -> value, the server, and how many keys were asked for; nil
+-- and the reason.
 local function read(options, kind, names, breathe)
     if #names == 0 then
         return {}, nil, 0
@@ -44,8 +43,8 @@ local function read(options, kind, names, breathe)
 end
 
 
---- Read the heads of tables, and the tables for which they do not do: their names, the values by name and the
--- server that had them; and how many of the upstreams were got through. nil and why.
+--- Read the heads of tables, and the tables whose heads are not enough. Return nil and the reason, or
+-- { names, tables: values by name, server, old: the names with old rows } and how many upstreams were finished.
 local function read_changed(options, store, names, breathe)
     local heads, server, asked = read(options, "head", names, breathe)
     if not heads then
@@ -57,22 +56,26 @@ local function read_changed(options, store, names, breathe)
             return
         end
         old[upstream] = table_acceptance.is_old(options, upstream)
-        wanted[#wanted + 1], places[#places + 1] = upstream, i -- also where the head makes this raise
+        -- Before the head is looked at: an error there leaves the table wanted.
+        wanted[#wanted + 1], places[#places + 1] = upstream, i
         local head = not old[upstream] and heads[upstream]
         if head and table_sources.accept_head(options, store, upstream, head, server, breathe)
            and not table_sources.is_late(options, store, upstream) then
             wanted[#wanted], places[#places] = nil, nil
         end
     end)
-    local tables, table_server, got = read(options, "weights", wanted, breathe)
+    local tables, table_server, fetched = read(options, "weights", wanted, breathe)
     if not tables then
         return nil, table_server
     end
-    for i = got + 1, #wanted do
+    for i = fetched + 1, #wanted do
         wanted[i] = nil
     end
-    return { names = wanted, tables = tables, server = table_server, old = old },
-           got < #places and places[got + 1] - 1 or asked
+    local finished = asked
+    if fetched < #places then
+        finished = places[fetched + 1] - 1
+    end
+    return { names = wanted, tables = tables, server = table_server, old = old }, finished
 end
 
 
@@ -80,11 +83,11 @@ end
 local function from_memcached(options, store, breathe)
     local names = table_sources.names_from(options.names, next_to_read)
     if #names == 0 then
-        return true -- none is declared, and none is listed yet
+        return true -- no upstream is declared or listed yet
     end
-    local changed, through = read_changed(options, store, names, breathe)
+    local changed, finished = read_changed(options, store, names, breathe)
     if not changed then
-        local err = through
+        local err = finished
         store:count_error("fetch", err)
         if store:outcome_changed(FETCH, "unreachable") then
             local rest = #options.controller > 0 and "the controller is asked" or "the last tables hold"
@@ -95,7 +98,7 @@ local function from_memcached(options, store, breathe)
     if store:outcome_changed(FETCH, "ok") then
         ngx.log(ngx.NOTICE, "steelyard: Memcached answers")
     end
-    next_to_read = (next_to_read + through - 1) % #names + 1
+    next_to_read = (next_to_read + finished - 1) % #names + 1
     table_sources.for_each(changed.names, breathe, function(upstream)
         local value = changed.tables[upstream]
         if value then
@@ -111,7 +114,7 @@ local function from_memcached(options, store, breathe)
 end
 
 
---- Fetch once, for all upstreams; save on disk what changed.
+--- Fetch once, for all upstreams; save changed tables on disk.
 -- @param breathe called every 0.1 ms or so of work; may yield
 function _M.run(options, store, breathe)
     local answered = from_memcached(options, store, breathe)

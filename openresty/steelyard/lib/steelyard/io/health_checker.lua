@@ -1,17 +1,15 @@
---- Run the active health checks: ask each peer how it is, and take out peers that fail.
+--- Run the active health checks: ask each peer, and take out peers that fail.
 --
 --   check/<upstream>/<id>/<about>   a peer's state (core/check_verdict), for as long as it is checked
---   checked/<upstream>              up to when peers' checks were begun, and by which settings
+--   checked/<upstream>              the time up to which due checks were begun, and the id of their settings
 --
--- The settings are nginx.conf's, or the weight table's where it has some, and may
--- change at any time. Then every peer is due, and a state or mark of other settings
--- counts for nothing unless they ask the same (`about`, core/check_settings).
+-- The settings are the weight table's if it has some, else nginx.conf's. They may change at any time. Then every peer
+-- is due, and an earlier state or mark counts only if the new settings ask the same (`about`, core/check_settings).
 --
--- A run checks the peers that fell due since the last one, so when it is called
--- ten times an interval (poll_interval_s), or each second, the checks are spread over it. At most
--- AT_ONCE wait for an answer at a time. When so many peers are silent that
--- a run takes longer than the interval, the next begins when it is over: checks
--- become rarer and never more. A check costs the worker about 0.1 ms, over TLS 0.8 ms.
+-- A run checks the peers that fell due since the last one. It is called ten times an interval, or each second
+-- (poll_interval_s), so the checks are spread over the interval. At most AT_ONCE checks wait for an answer at a time.
+-- If many silent peers make a run longer than the interval, the next run begins when it is over: checks become rarer.
+-- A check costs the worker about 0.1 ms, over TLS 0.8 ms.
 
 local check_settings = require "steelyard.core.check_settings"
 local check_verdict = require "steelyard.core.check_verdict"
@@ -20,23 +18,23 @@ local http_client = require "steelyard.io.http_client"
 local http_message = require "steelyard.core.http_message"
 local peer_health = require "steelyard.io.peer_health"
 
--- Each lane pauses after a check, and few lanes begin at a time: together that
--- is at most 10 checks a millisecond, so requests wait for about one.
+-- Each lane pauses after a check, and few lanes begin at a time. Together that is at most 10 checks a millisecond, so a
+-- request waits for about one millisecond.
 local AT_ONCE, TOGETHER = 50, 10
 local BEGIN_PAUSE_S, PAUSE_S = 0.001, 0.005
 
--- Over TLS, where a check costs eight times as much, at most one a millisecond.
+-- Over TLS a check costs eight times as much: at most one a millisecond.
 local TLS_TOGETHER, TLS_PAUSE_S = 1, 0.05
 
--- States and marks outlast this many intervals without a check, and as long as
--- a whole cycle takes with 1500 silent peers and a timeout of a second.
+-- States and marks live for this many intervals without a check, and for the time of a whole cycle with 1500 silent
+-- peers and a timeout of a second.
 local KEEP_INTERVALS, KEEP_S = 5, 30
 
 local _M = {}
 local mt = { __index = _M }
 
 
---- How often to call `run`: new settings do not wait for an interval of the old ones.
+--- How often to call `run`. New settings do not wait for an interval of the old ones.
 function _M.poll_interval_s(settings)
     return math.min(1, math.max(0.1, settings.interval_s / 10))
 end
@@ -85,7 +83,7 @@ local function in_force(self, name, settings)
 end
 
 
---- Ask a peer: its status, or nil and the reason.
+--- Ask a peer. Return its status, or nil and the reason.
 local function ask(peer, settings)
     local target = {
         host = peer.ip, port = peer.port, path = settings.path, timeout_ms = settings.timeout_s * 1000,

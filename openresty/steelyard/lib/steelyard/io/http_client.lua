@@ -1,28 +1,28 @@
 --- One small request over a cosocket, for timers: health checks, and the controller's API.
 --
--- `get` asks in HTTP/1.0, so the body ends by its length or with the connection,
--- and never comes in chunks. `ask` sends any request and reads until somebody can
--- judge what came. Total, because the other end may be broken or hostile: whatever
--- comes gives an answer or nil and the reason, within `timeout_ms` over everything
--- (connect, TLS, send and read: a server that drips its bytes gains nothing) and
--- within MAX_HEAD + CHUNK + `max_bytes` of memory.
+-- `get` asks in HTTP/1.0, so the body ends by its length or with the connection, and never comes in chunks. `ask`
+-- sends any request and reads until its caller can judge the answer.
+--
+-- Total, because the other end may be broken or hostile: the result is an answer, or nil and the reason. `timeout_ms`
+-- bounds connect, TLS, send and read together, so a server that drips its bytes gains nothing. Memory is bounded by
+-- MAX_HEAD + CHUNK + `max_bytes`.
 --
 -- nginx logs each failed connect and handshake by itself unless `lua_socket_log_errors off;`.
 
 local http_message = require "steelyard.core.http_message"
 
--- Several times what any status page or API of ours sends.
+-- Several times the size of any answer of a status page, or of our API.
 local MAX_HEAD = 8192
 local MAX_BODY = 65536
 
--- Read at most so much at a time.
+-- Bytes read at a time.
 local CHUNK = 8192
 
 local _M = {}
 
 
---- A function that takes a step, a method of the connection, in what the steps before have left of the time. Steps
--- of the clock only: set back, it gives one step for free and not an hour.
+--- Make a function that calls a method of the connection, within the time that earlier calls have left. If the clock is
+-- set back, one call is free of charge.
 local function stepper(connection, left_ms)
     local before = ngx.now()
     return function(method, ...)
@@ -38,7 +38,7 @@ local function stepper(connection, left_ms)
 end
 
 
---- Read until `judge` knows: its value, or nil and the reason.
+--- Read until `judge` decides. Return its value, or nil and the reason.
 -- @param judge text -> value, or nil and the reason, or nothing while bytes are missing
 local function read_until(step, judge)
     local text = ""
@@ -58,7 +58,7 @@ local function read_until(step, judge)
 end
 
 
---- Read the body, of which some came with the head.
+--- Read the body; its first bytes came with the head.
 local function read_body(step, answer, target)
     local length, bad = http_message.length(answer)
     if bad then
@@ -82,7 +82,7 @@ local function read_body(step, answer, target)
 end
 
 
---- Connect and send; nil and the reason when the other end does not take it.
+--- Connect and send; nil and the reason if the other end does not take the request.
 local function send(step, target, request)
     local ok, err = step("connect", target.host, target.port)
     if ok and target.tls then
@@ -108,9 +108,9 @@ local function exchange(target, request, receive)
 end
 
 
---- GET something whole.
--- @param target host (IPv6 in brackets), port, path, timeout_ms; and if need be
---   headers (`Host` is host:port otherwise) and max_bytes of body
+--- GET a whole answer.
+-- @param target host (IPv6 in brackets), port, path, timeout_ms; optional: headers (`Host` is host:port by default)
+--   and max_bytes of body
 -- @return { status, headers by lower-case name, body }; nil and the reason
 function _M.get(target)
     return exchange(target, http_message.request(target, "1.0"), function(step)
@@ -125,9 +125,9 @@ end
 
 --- Send any request, and read no more of the answer than `judge` needs.
 -- @param target host (IPv6 in brackets), port, timeout_ms; and for TLS `tls`: { server_name, verify }, where
---   server_name is for SNI and, if `verify`, what the certificate has to be for; by a CA in
+--   server_name is for SNI and, if `verify`, the name in the certificate; the CA has to be in
 --   `lua_ssl_trusted_certificate` of http {}
--- @param judge  text that came -> value, or nil and the reason, or nothing while bytes are missing
+-- @param judge  the text so far -> value, or nil and the reason, or nothing while bytes are missing
 -- @return the value; nil and the reason
 function _M.ask(target, request, judge)
     return exchange(target, request, function(step)

@@ -1,14 +1,12 @@
---- The job lock: of all workers one does a job, once an interval.
+--- The job lock: one of all workers does a job, once an interval.
 --
--- The time that the job is next due stands in the shared dict, and `add` of a
--- lock with a TTL decides between two workers that both see it pass. A lock has its
--- taker's number, and who has it prolongs it while the job lasts. A worker that is
--- killed in the job, or stands still, leaves a lock that expires; the job is then
--- done by another at most LOCK_S late, and what comes of the first after all neither
--- takes the lock from the second nor says when the job is next due.
+-- The shared dict has the time at which the job is next due. If two workers see it pass, `add` of a lock with a TTL
+-- decides between them. A lock has the number of its taker, which prolongs it during the job. A worker that is killed
+-- or hangs in the job leaves a lock that expires. Another worker then does the job, at most LOCK_S late. If the first
+-- one wakes up later, it neither takes the lock back nor sets the job's next time.
 --
--- nginx runs 256 timers at a time (lua_max_running_timers) and drops what is due beyond. So the jobs that there
--- are once an upstream, and that may wait for a peer, share a timer: all that a worker takes in one look.
+-- nginx runs 256 timers at a time (lua_max_running_timers) and drops further ones. So the jobs that run once an
+-- upstream, and may wait for a peer, share a timer: all that a worker takes in one look.
 
 local clock = require "steelyard.io.clock"
 local clock_phase = require "steelyard.core.clock_phase"
@@ -16,17 +14,17 @@ local timers = require "steelyard.io.timers"
 
 local LOCK_S = 2
 
--- As often as a worker looks: a job that is due before it looks again is taken now, and begun in time.
+-- The time between two looks of a worker. It takes a job that is due before its next look now, and begins it in time.
 local AHEAD_S = 0.1
 
--- Of the jobs that share timers so many are under way in a worker at a time; each has a timer of its own at the worst.
+-- Jobs that may be under way in shared timers of a worker. In the worst case each has a timer of its own.
 local TOGETHER = 200
 
 local _M = {}
 
 local held = {} -- job -> { number, begun } of this worker's lock
-local look_at = {} -- job -> when to look for it again, of jobs that share timers: a look for each at each tick costs
-local together = 0 -- how many of those are under way
+local look_at = {} -- job that shares timers -> when to look for it again: to look for each at each tick would cost
+local together = 0 -- jobs under way in shared timers
 
 
 local function is_ours(dict, job, lock)
@@ -34,8 +32,8 @@ local function is_ours(dict, job, lock)
 end
 
 
---- Forget this worker's lock; gives it back if it is still its own.
-local function let_go(dict, job, lock)
+--- Forget this worker's lock, and release it if it is still its own.
+local function release(dict, job, lock)
     if is_ours(dict, job, lock) then
         dict:delete("turn/" .. job)
     end
@@ -45,7 +43,7 @@ local function let_go(dict, job, lock)
 end
 
 
---- Prolong the lock of a job that is under way. One that should have begun long ago is given up.
+--- Prolong the lock of a job under way. Give up a job that should have begun long ago.
 local function look_after(dict, job, lock)
     if is_ours(dict, job, lock) then
         if lock.begun then
@@ -58,9 +56,9 @@ local function look_after(dict, job, lock)
 end
 
 
---- Take the lock if the job is due and nobody else has it; return it and in how many seconds the job is to
--- begin, or nil and in how many seconds to look again, where that is known. A job that is due much more than an
--- interval from now is due at once: the clock was set back.
+--- Take the lock if the job is due and no other worker has it. Return the lock and in how many seconds the job begins;
+-- or nil and in how many seconds to look again, if that is known. A job that is due in much more than an interval is
+-- due at once: the clock was set back.
 local function take(dict, job, interval_s, now)
     local wait_s = (dict:get("due/" .. job) or 0) - now
     if wait_s > interval_s * 1.6 then
@@ -80,8 +78,8 @@ local function take(dict, job, interval_s, now)
 end
 
 
---- Say when the job is due again: an interval after it was due, so that lateness does not add up, unless it
--- is later than that already. One with an instant is due again at the next one of the common phase.
+--- Set when the job is next due: one interval after it was due, so that lateness does not add up, or in half an
+-- interval if that is later. With an instant, it is next due at that instant of the common phase.
 local function set_due(dict, job, interval_s, instant_s, now)
     local due
     if instant_s then
@@ -94,19 +92,19 @@ local function set_due(dict, job, interval_s, instant_s, now)
 end
 
 
---- Do the work of a lock that is still this worker's.
+--- Do the work of a lock that this worker still has.
 local function begin(dict, job, lock, interval_s, instant_s, work, about)
     lock.begun = true
     timers.guarded(job .. " failed: ", work, about)
     if is_ours(dict, job, lock) then
         set_due(dict, job, interval_s, instant_s, ngx.now())
     end
-    let_go(dict, job, lock)
+    release(dict, job, lock)
 end
 
 
 --- Do work() in a timer of its own if the job is due and no other worker has it. Call it every AHEAD_S or so.
--- @param instant_s of the common phase (core/clock_phase); nil: at any
+-- @param instant_s an instant of the common phase (core/clock_phase), or nil
 function _M.run(dict, job, interval_s, instant_s, work)
     if held[job] then
         return look_after(dict, job, held[job])
@@ -117,18 +115,18 @@ function _M.run(dict, job, interval_s, instant_s, work)
     end
     local is_set = timers.at(dict, wait_s, function(premature)
         if premature or not is_ours(dict, job, lock) then
-            return let_go(dict, job, lock) -- this worker leaves, or was late: the job is still due, to another
+            return release(dict, job, lock) -- this worker leaves, or was late: the job is due for another one
         end
         begin(dict, job, lock, interval_s, instant_s, work)
     end)
     if not is_set then
-        let_go(dict, job, lock) -- the next look tries again
+        release(dict, job, lock) -- the next look tries again
     end
 end
 
 
---- Have one worker do work(is_ours) over and over, each time in a timer of its own. work() is to return soon once
--- is_ours() is false: then another worker has it. Call it every AHEAD_S or so.
+--- Have one worker do work(is_ours) over and over, each time in a timer of its own. Call it every AHEAD_S or so.
+-- When is_ours() is false, another worker has the job, and work() has to return soon.
 function _M.hold(dict, job, work)
     if held[job] then
         return look_after(dict, job, held[job])
@@ -140,31 +138,32 @@ function _M.hold(dict, job, work)
     local again
     function again(premature)
         if premature or ngx.worker.exiting() or not is_ours(dict, job, lock) then
-            return let_go(dict, job, lock)
+            return release(dict, job, lock)
         end
         lock.begun = true
         local ok = timers.guarded(job .. " failed: ", work, function() return is_ours(dict, job, lock) end)
-        -- After an error not at once: it may come again.
+        -- After an error, wait: it may come again.
         if ngx.worker.exiting() or not timers.at(dict, ok and 0 or LOCK_S, again) then
-            let_go(dict, job, lock)
+            release(dict, job, lock)
         end
     end
     if not timers.at(dict, 0, again) then
-        let_go(dict, job, lock)
+        release(dict, job, lock)
     end
 end
 
 
 --- Add the job work(about) to `taken` if it is due and no other worker has it; for run_together. Call it every
 -- AHEAD_S or so.
--- @return false when this worker can take no more at present
+-- @return false if this worker can take no more jobs now
 function _M.take_together(dict, taken, job, interval_s, work, about)
     if held[job] then
         look_after(dict, job, held[job])
         return true
     end
     local now, at = ngx.now(), look_at[job]
-    if at and now < at and at <= now + interval_s then -- else the clock was set back, or the interval is another
+    -- A time beyond the interval does not hold: the clock was set back, or the interval has changed.
+    if at and now < at and at <= now + interval_s then
         return true
     end
     if together >= TOGETHER then
@@ -185,7 +184,7 @@ local function begin_together(premature, dict, taken)
     for i = 1, #taken do
         local one = taken[i]
         if premature or not is_ours(dict, one.job, one.lock) then
-            let_go(dict, one.job, one.lock)
+            release(dict, one.job, one.lock)
             together = together - 1
         else
             -- A thread of its own, so that no upstream waits for the servers of another.

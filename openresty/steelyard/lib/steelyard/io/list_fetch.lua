@@ -1,12 +1,12 @@
 --- Fetch the list of upstreams from Memcached, for the option `any_upstream`, and publish it to all workers.
 --
--- It stands in the table store, under a name that no upstream can have: signature, format, order and
--- the guard against recordings are as of a table. A list that cannot be read, or is refused, leaves the last
--- one where it is. With `state_dir` a copy is kept on disk, for a start while Memcached is away.
+-- The list is in the table store, under a name that no upstream can have. It is checked as a table is: signature,
+-- format, order and the guard against recordings. After a failed or refused read the last list stays. With `state_dir`
+-- a copy is kept on disk, for a start while Memcached is away.
 --
--- A first list is not confirmed at a controller, as a first table is: what an old one names in vain has a table
--- that is confirmed, or none; and the leader puts its own in its place at the next tick, which is then the later
--- one for good. Until then a name of the last day may be missing.
+-- A first list is not confirmed at a controller, as a first table is. If it is an old one, each name in it has a
+-- confirmed table, or none. The leader replaces it at its next tick with a later one. Until then, names that were added
+-- within the last day may be missing.
 
 local memcached_client = require "steelyard.io.memcached_client"
 local no_pause = require("resty.vnswrr").no_pause
@@ -21,7 +21,7 @@ local NAME, KEY = "!upstreams", wire.key("upstreams")
 
 local _M = { NAME = NAME }
 
-local last_taken -- the last value that was not refused, in this worker: the same one is not opened again
+local last_accepted -- the last value that this worker accepted: it is not opened again
 
 
 local function accept(options, store, value, source, breathe)
@@ -37,25 +37,29 @@ local function accept(options, store, value, source, breathe)
 end
 
 
---- Read the list; what is new is published.
+--- Read the list, and publish a new one.
 function _M.run(options, store, breathe)
     local by_key, server = memcached_client.get_all(options.memcached, { KEY }, breathe)
     if not by_key then
-        return -- the fetch of tables says so
+        return -- io/fetch logs it
     end
     local value = by_key[KEY]
     if not value then
         if store:outcome_changed(NAME, "absent") then
-            ngx.log(ngx.NOTICE, "steelyard: no list of upstreams in Memcached; what is known of them stays")
+            ngx.log(ngx.NOTICE, "steelyard: no list of upstreams in Memcached; the last one holds")
         end
         return
     end
-    if value == last_taken then
+    if value == last_accepted then
         return
     end
     local source = { name = "memcached " .. server, outcome = "", saved = saved_tables.list_path(options) }
     local is_new, refused = accept(options, store, value, source, breathe)
-    last_taken = not refused and value or nil
+    if refused then
+        last_accepted = nil
+    else
+        last_accepted = value
+    end
     table_sources.note(store, NAME, source, refused, "list of upstreams", "the last one holds")
     if is_new then
         saved_tables.write_list(options, store, store:table_text(NAME))
@@ -63,7 +67,7 @@ function _M.run(options, store, breathe)
 end
 
 
---- At the start of a worker: begin with the list on disk, where there is none yet.
+--- At the start of a worker: begin with the list on disk, unless there is one already.
 function _M.restore(options, store)
     local value = not store:table_text(NAME) and saved_tables.read_list(options)
     local is_new, refused

@@ -1,35 +1,33 @@
 --- Get, set and append in the first Memcached server that answers.
 --
--- For timers only: a call takes as long as a connect and a round trip for each BATCH keys, or
--- TIMEOUT_MS for a server that does not answer (io/backoff: once in 3 s), and never longer
--- than DEADLINE_S a server. Failures are nil, err.
+-- For timers only. A call takes one connect and one round trip for each BATCH keys. A server that does not answer costs
+-- TIMEOUT_MS (once in 3 s: io/backoff), and no server takes longer than DEADLINE_S. Failures are nil, err.
 
 local backoff = require "steelyard.io.backoff"
 local clock = require "steelyard.io.clock"
 local platform = require "steelyard.io.platform"
 
--- A Memcached that takes longer is away; fetches are half a second apart.
+-- A Memcached that takes longer counts as away; fetches are half a second apart.
 local TIMEOUT_MS = 300
 
--- Each byte that comes begins the time-out anew, so a server that drips them needs a bound of its own. A thousand
--- tables take some 0.05 s.
+-- Each byte restarts the time-out, so a server that drips its bytes needs a bound of its own. A thousand tables take
+-- about 0.05 s.
 local DEADLINE_S = 1
 
--- One that is only slow, or far away, is read from for so long at a time.
+-- A slow or distant server is read from for this long at a time.
 local READ_FOR_S = 0.5
 
--- Keys in a request, and between two breaths: some 0.5 ms of work.
+-- Keys in a request, and between two breaths: about 0.5 ms of work.
 local BATCH = 50
 
 local IDLE_MS, POOL = 30000, 2
 
--- Keys hold only characters that Memcached takes as they are, and the
--- controller writes them so; the client would escape the colons.
-local function as_it_is(key)
+-- The client would escape the colons of a key. Memcached takes them, and the controller writes them.
+local function unchanged(key)
     return key
 end
 
-local OPTIONS = { key_transform = { as_it_is, as_it_is } }
+local OPTIONS = { key_transform = { unchanged, unchanged } }
 
 local _M = {}
 
@@ -62,7 +60,7 @@ local function attempt(server, work)
     local exchanging, waiting = ngx.thread.spawn(exchange, server, work), ngx.thread.spawn(deadline)
     local ok, value, err = ngx.thread.wait(exchanging, waiting)
     ngx.thread.kill(waiting)
-    ngx.thread.kill(exchanging) -- and nginx closes its connection
+    ngx.thread.kill(exchanging) -- nginx then closes its connection
     if not ok then
         error(value, 0)
     end
@@ -70,8 +68,8 @@ local function attempt(server, work)
 end
 
 
---- Do work(client) -> value, err with the first server that lets it succeed;
--- the value and the server's name, or nil and what each of them said.
+--- Do work(client) -> value, err with the first server at which it succeeds. Return the value and the server's name, or
+-- nil and the errors of all servers.
 local function with_any(servers, work)
     local failures = {}
     for i = 1, #servers do
@@ -88,8 +86,8 @@ local function with_any(servers, work)
 end
 
 
---- Read several keys over one connection: key -> text, absent keys left out; the name of the server that had
--- them; and how many of the keys were asked for, the first ones: fewer than all when that takes long.
+--- Read several keys over one connection. Return key -> text without the absent keys, the server's name, and how many
+-- keys were asked for, from the first on: fewer than all if that takes long.
 -- @param breathe called now and then; may yield
 function _M.get_all(servers, keys, breathe)
     local asked
@@ -114,14 +112,14 @@ function _M.get_all(servers, keys, breathe)
 end
 
 
---- Write { key, value } pairs over one connection, each to live `ttl_s`: what the server did not take, "key: why"
--- each (the others it has), and its name. One that takes nothing has failed.
+--- Write { key, value } pairs over one connection, each to live `ttl_s`. Return the pairs that the server refused, as
+-- "key: why", and its name. A server that refuses all of them has failed.
 -- @param breathe called now and then; may yield
 function _M.set_all(servers, items, ttl_s, breathe)
     return with_any(servers, function(client)
         local refused, socket = {}, client.sock
         for first = 1, #items, BATCH do
-            -- The client waits for each answer before it sends the next: a round trip an upstream.
+            -- The client's `set` would wait for each answer: a round trip an upstream.
             local last, request = math.min(first + BATCH - 1, #items), {}
             for i = first, last do
                 local key, value = items[i][1], items[i][2]
@@ -135,7 +133,7 @@ function _M.set_all(servers, items, ttl_s, breathe)
                 local answer
                 answer, err = socket:receive()
                 if answer and string.find(answer, "^SERVER_ERROR ") then
-                    refused[#refused + 1] = items[i][1] .. ": " .. answer -- too large, or no memory: of this one
+                    refused[#refused + 1] = items[i][1] .. ": " .. answer -- this one is too large, or memory is short
                 elseif answer ~= "STORED" then
                     return nil, answer or err
                 end
@@ -150,14 +148,14 @@ function _M.set_all(servers, items, ttl_s, breathe)
 end
 
 
---- Append to what is under a key, or store it to live `ttl_s`: true, or nil and why not.
+--- Append to the value of a key, or store it to live `ttl_s`. Return true, or nil and the reason.
 function _M.append(servers, key, text, ttl_s)
     return with_any(servers, function(client)
         local ok, err = client:append(key, text)
         if not ok and err == "NOT_STORED" then
             ok, err = client:add(key, text, ttl_s)
         end
-        -- Somebody stored it in between: the next report announces again.
+        -- Another load balancer stored it in between: the next report announces again.
         return ok or err == "NOT_STORED" or nil, err
     end)
 end

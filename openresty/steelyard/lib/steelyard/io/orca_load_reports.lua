@@ -1,12 +1,10 @@
---- ORCA load reports, which servers send in their answers: kept as they came, until the next traffic report reads them.
+--- ORCA load reports in servers' answers: kept as text until the next traffic report reads them.
 --
--- A request only notes the header's text, if there is one: the newest of each
--- server, in this worker. Twice or more in a report's interval the workers lay it
--- into the shared dict, where the one worker that reports takes it out:
+-- A request only notes the header's text, the newest of each server in this worker. At least twice in a report's
+-- interval the workers put the texts into the shared dict. The reporting worker takes them out:
 --
---   load/<address>   the text; gone after TTL_S, for what nobody takes is old
---   loads            there while any server sends such a header, so that for
---                    clusters where none does nothing is looked up
+--   load/<address>   the text; expires after TTL_S
+--   loads            there while any server sends such a header: without it, nothing is looked up
 
 local orca = require "steelyard.core.orca"
 
@@ -25,13 +23,13 @@ function _M.new(dict)
 end
 
 
---- Note what a server said.
+--- Note the report of a server.
 function _M:note(address, text)
     self.noted[address] = text
 end
 
 
---- Lay what was noted where the reporting worker finds it. May yield.
+--- Put the noted texts into the shared dict. May yield.
 function _M:flush(breathe)
     local noted, rows = self.noted, 0
     if next(noted) == nil then
@@ -47,9 +45,9 @@ function _M:flush(breathe)
 end
 
 
---- A function of an address: its load since the last run, or nil. A server in several
--- upstreams is in several reports of one run.
--- @param malformed called for each value that could not be read
+--- Make a function of an address: its load since the last run, or nil. A server may be in the reports of several
+-- upstreams of one run, so its load is read once.
+-- @param malformed called for each text that cannot be read
 function _M.taker(dict, malformed)
     if not dict:get("loads") then
         return function() return nil end

@@ -1,48 +1,46 @@
---- Passive and active health, shared by all workers: marks in the shared dict say which peers are out.
+--- Passive and active health, shared by all workers: marks in the shared dict take peers out.
 --
 --   out/<upstream>/<id>/<kind>   a mark: "<until> <gone>\n<address>\n<why>", both by the monotonic clock
 --   fails/<upstream>/<id>/<address>   tries without an answer, within fail_timeout_s
 --   probe/<upstream>/<id>        there while a request is on its way to find out whether the peer answers
 --   health/<upstream>            raised at each change; workers compare it
---   health/<upstream>/<n>        the id that change n was about, for JOURNAL_S
+--   health/<upstream>/<n>        the id of the peer of change n, for JOURNAL_S
 --
--- Kinds: `marked` (by Lua in nginx.conf), `fails` (max_fails), `ejected` (core/outlier_detection), and
--- `check/<about>` of active checks, whose marks count only while a check that asks the same is in force.
--- Marks are by id and note the address, so a peer that moves begins anew, and
--- one that changes its place in the table keeps its mark. Each has a TTL, so
--- nothing is left of a peer that leaves, nor of checks that are no longer run; but
--- TTLs count by the time of day, which may be set back, so a mark tells its end too.
+-- Kinds: `marked` (by Lua in nginx.conf), `fails` (max_fails), `ejected` (core/outlier_detection), and `check/<about>`
+-- for active checks. A check's marks count only while a check with the same question is in force.
 --
--- A mark of kind `fails` is half-open from <until> to <gone>: the peer is still out, but for one request
--- each fail_timeout_s. The first that is answered takes the mark away, one that is not renews it. So a
--- server that accepts and never answers costs one request each fail_timeout_s, and not its whole share
--- until max_fails time-outs are over.
+-- A mark is by id and notes the address: a peer that moves begins anew, and one that changes its place in the table
+-- keeps its mark. Each mark has a TTL, so nothing is left of a removed peer or check. A TTL counts by the time of day,
+-- which may be set back, so a mark also has its end by the monotonic clock.
 --
--- A worker looks at no peer when nothing changed, and then only at those that
--- the journal names and those that were out before. When it is new, or the
--- journal was too short for it, it looks at all.
+-- A mark of kind `fails` is half-open from <until> to <gone>: the peer is out except for one request each
+-- fail_timeout_s. If that request is answered, the mark is removed, else it is renewed. So a server that accepts and
+-- never answers costs one request each fail_timeout_s, and not its share until max_fails time-outs are over.
+--
+-- While nothing changes, a worker looks at no peer. After a change it looks at the peers in the journal and at those
+-- that were out. A new worker looks at all peers, and so does one that missed entries of the journal.
 
 local clock = require "steelyard.io.clock"
 
--- In the order in which status names a peer's trouble; a check's comes first.
+-- In the order in which the status page names a peer's marks; a check's comes first.
 local KINDS = { "marked", "ejected", "fails" }
 
--- Where nobody asked for so long, there was nobody to find out: the peer is simply back.
+-- After this long without a request the peer is simply back.
 local HALF_OPEN_S = 3600
 
--- Workers look ten times a second; one that was away for longer looks at all peers.
+-- Workers look ten times a second; a worker that paused for longer looks at all peers.
 local JOURNAL_S = 60
 
--- Peers between two breaths; where their marks are read, about 4 us each.
+-- Peers between two breaths; reading the marks of one takes about 4 us.
 local BREATH, BREATH_READING = 100, 30
 
-local NOBODY = {}
+local NONE = {}
 
 local _M = { MARKED = KINDS[1] }
 local mt = { __index = _M }
 
 
---- Forget an upstream that is no longer served; its marks end by themselves.
+--- Forget an upstream that is no longer served; its marks expire by themselves.
 function _M:forget(upstream)
     self.seen[upstream] = nil
     self.dict:delete("health/" .. upstream)
@@ -67,17 +65,17 @@ local function mark_key(upstream, id, kind)
 end
 
 
---- Tell all workers, after the mark itself was written.
-local function changed(self, upstream, id)
+--- Announce a change to all workers, after the mark was written.
+local function announce(self, upstream, id)
     local number = self.dict:incr("health/" .. upstream, 1, 0)
     if number then
-        -- A worker that comes in between finds no entry, and looks at all peers.
+        -- A worker that looks in between finds no entry, and looks at all peers.
         self.dict:set("health/" .. upstream .. "/" .. number, id, JOURNAL_S)
     end
 end
 
 
---- A number that changes whenever a mark comes, or is taken away before its time.
+--- A number that changes when a mark is set, or removed before its end.
 function _M:version(upstream)
     return self.dict:get("health/" .. upstream) or 0
 end
@@ -89,7 +87,7 @@ local function packed(address, why, ttl_s, half_open_s)
 end
 
 
---- The mark under a key: { address, reason, until_s, gone_s, half_open }; nil when there is none, or it is over.
+--- The mark under a key: { address, reason, until_s, gone_s, half_open }; nil if there is none, or it has expired.
 local function mark_at(dict, key)
     local until_s, gone_s, address, why = string.match(dict:get(key) or "", "^(%S+) (%S+)\n([^\n]*)\n(.*)$")
     until_s, gone_s = tonumber(until_s), tonumber(gone_s)
@@ -100,37 +98,37 @@ local function mark_at(dict, key)
 end
 
 
---- Take a peer out for `ttl_s`; return false when it was out for this reason already.
--- A mark that stands is left as it is, but for one that is half-open.
--- @param half_open_s how long one request at a time may find out whether the peer is back; left out, it then is
+--- Take a peer out for `ttl_s`; return false if a mark of this kind exists. A half-open mark is replaced, any other one
+-- stays as it is.
+-- @param half_open_s for how long after `ttl_s` one request at a time probes the peer; left out: it is back at once
 function _M:mark(upstream, peer, kind, why, ttl_s, half_open_s)
     half_open_s = half_open_s or 0
     local key, value = mark_key(upstream, peer.id, kind), packed(peer.address, why, ttl_s, half_open_s)
     -- `add` decides between two workers, so that one of them writes the log.
     if not self.dict:add(key, value, ttl_s + half_open_s) then
-        local standing = mark_at(self.dict, key)
-        if standing and standing.address == peer.address and not standing.half_open then
+        local mark = mark_at(self.dict, key)
+        if mark and mark.address == peer.address and not mark.half_open then
             return false
         end
         self.dict:set(key, value, ttl_s + half_open_s)
     end
-    changed(self, upstream, peer.id)
+    announce(self, upstream, peer.id)
     return true
 end
 
 
---- Let a standing mark last `ttl_s` from now, for the reason that there is today.
--- @param why nil: none, it is on its way back
+--- Let an existing mark last `ttl_s` from now.
+-- @param why its new reason; nil: keep the old one
 function _M:prolong(upstream, peer, kind, why, ttl_s)
     local key = mark_key(upstream, peer.id, kind)
-    local standing = mark_at(self.dict, key)
-    if not standing then
+    local mark = mark_at(self.dict, key)
+    if not mark then
         return
     end
-    why = why or standing.reason
-    self.dict:set(key, packed(standing.address, why, ttl_s, 0), ttl_s)
-    if why ~= standing.reason then
-        changed(self, upstream, peer.id)
+    why = why or mark.reason
+    self.dict:set(key, packed(mark.address, why, ttl_s, 0), ttl_s)
+    if why ~= mark.reason then
+        announce(self, upstream, peer.id)
     end
 end
 
@@ -142,29 +140,29 @@ function _M:clear(upstream, peer, kind)
         return false
     end
     self.dict:delete(key)
-    changed(self, upstream, peer.id)
+    announce(self, upstream, peer.id)
     return true
 end
 
 
---- Why a try that got no answer takes a peer out, or nil while it does not: the first at a peer that is half-open,
--- else the last of max_fails within fail_timeout_s. They are then counted anew.
+--- Why a try without an answer takes a peer out; nil if it does not. One try takes out a half-open peer, max_fails
+-- tries within fail_timeout_s any other one. The count then begins anew.
 local function why_out(dict, upstream, peer, settings)
-    local standing = mark_at(dict, mark_key(upstream, peer.id, "fails"))
-    if standing and standing.address == peer.address and standing.half_open then
+    local mark = mark_at(dict, mark_key(upstream, peer.id, "fails"))
+    if mark and mark.address == peer.address and mark.half_open then
         return "it did not answer again"
     end
-    local most, key = settings.max_fails, "fails/" .. upstream .. "/" .. peer.id .. "/" .. peer.address
+    local max_fails, key = settings.max_fails, "fails/" .. upstream .. "/" .. peer.id .. "/" .. peer.address
     local fails = dict:incr(key, 1, 0, settings.fail_timeout_s)
-    if not fails or fails < most then
+    if not fails or fails < max_fails then
         return nil
     end
     dict:delete(key)
-    return most == 1 and "a try got no answer" or most .. " tries got no answer"
+    return max_fails == 1 and "a try got no answer" or max_fails .. " tries got no answer"
 end
 
 
---- Remove all marks but those of checks, which go on finding out for themselves.
+--- Remove all marks except those of checks, which go on judging the peer.
 function _M:clear_all(upstream, peer)
     for i = 1, #KINDS do
         self:clear(upstream, peer, KINDS[i])
@@ -172,20 +170,20 @@ function _M:clear_all(upstream, peer)
 end
 
 
---- Count a try that got no answer at all, and take the peer out when that was one too many.
--- @param settings max_fails (0: never), fail_timeout_s; no_half_open: after it, all requests may find out
+--- Count a try that got no answer at all, and take the peer out if that was the last one allowed.
+-- @param settings max_fails (0: never), fail_timeout_s; no_half_open: after fail_timeout_s the peer is back at once
 function _M:failed(upstream, peer, settings)
     local timeout_s = settings.fail_timeout_s
     local why = settings.max_fails > 0 and why_out(self.dict, upstream, peer, settings)
     if why and self:mark(upstream, peer, "fails", why, timeout_s, settings.no_half_open and 0 or HALF_OPEN_S) then
         ngx.log(ngx.NOTICE, "steelyard: upstream ", upstream, ": ", peer.id, " (", peer.address, ") is out for ",
                 timeout_s, " s: ", why)
-    end -- else it was in flight when the peer was taken out
+    end
 end
 
 
---- Whether a request may find out if a peer that is half-open is back: one each fail_timeout_s, of all workers.
--- Whatever becomes of it, and of the worker: the next may after that time.
+--- Whether a request may probe a half-open peer: one request of all workers each fail_timeout_s, whatever becomes of
+-- it.
 function _M:may_probe(upstream, peer, fail_timeout_s)
     return (self.dict:add("probe/" .. upstream .. "/" .. peer.id, true, fail_timeout_s))
 end
@@ -199,7 +197,7 @@ function _M:answered(upstream, peer)
 end
 
 
---- The ids whose marks changed after one version, up to another; nil when the journal no longer has all of them.
+--- The ids whose marks changed after one version, up to another; nil if the journal no longer has all of them.
 local function changed_since(self, upstream, from_version, to_version)
     local ids = {}
     for number = from_version + 1, to_version do
@@ -213,8 +211,8 @@ local function changed_since(self, upstream, from_version, to_version)
 end
 
 
---- The ids that may have a mark: those that had one when this worker last
--- looked, and those that changed since; all when that is not known.
+--- The ids that may have a mark: those with a mark at the last look of this worker, and those that changed since. All
+-- ids if that is unknown.
 local function suspects(self, upstream, version, peers, check_kind, breathe)
     local before = self.seen[upstream]
     if before and before.check_kind == check_kind and version - before.version <= #peers then
@@ -238,7 +236,7 @@ end
 
 
 --- Append a peer's mark of one kind to a list, which is made if need be; return the list.
--- @param stored_kind the kind in the mark's key; a check's has the check's id in it
+-- @param stored_kind the kind in the mark's key, which has a check's id
 local function with_mark(marks, self, upstream, id, stored_kind, kind)
     local mark = mark_at(self.dict, mark_key(upstream, id, stored_kind))
     if mark then
@@ -263,9 +261,9 @@ local function marks_of(self, upstream, id, check_kind)
 end
 
 
---- The peers that are out: id -> { kind, reason, until_s, half_open }, and when the first mark changes by itself
--- (nil: none will), both by the monotonic clock. until_s is nil where a check decides, or the next request.
--- @param check   the check that is in force (core/check_settings), or nil
+--- The peers that are out: id -> { kind, reason, until_s, half_open }; and the time at which the first mark changes by
+-- itself, or nil. Both times are by the monotonic clock. until_s is nil if a check or the next request decides.
+-- @param check   the check in force (core/check_settings), or nil
 -- @param breathe called now and then; requests may be served meanwhile
 function _M:unhealthy(upstream, peers, check, breathe)
     local version, check_kind = self:version(upstream), check and _M.check_kind(check)
@@ -278,12 +276,12 @@ function _M:unhealthy(upstream, peers, check, breathe)
     end
     self.seen[upstream] = { version = version, marked = marked, check_kind = check_kind }
     if next(marked) == nil then
-        return NOBODY, nil
+        return NONE, nil
     end
     local out, next_change_s = {}, nil
     for i = 1, #peers do
         local peer = peers[i]
-        for _, mark in ipairs(marked[peer.id] or NOBODY) do
+        for _, mark in ipairs(marked[peer.id] or NONE) do
             if mark.address == peer.address then
                 local ends_s = mark.half_open and mark.gone_s or mark.until_s
                 out[peer.id] = out[peer.id] or {

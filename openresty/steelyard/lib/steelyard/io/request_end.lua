@@ -1,8 +1,8 @@
---- The end of an HTTP request: have nginx write to a word of memory when it comes, in whatever location.
+--- The end of an HTTP request: have nginx write to a word of memory when it comes, in any location.
 --
 -- nginx runs a request's cleanup handlers when the request ends, before its log phase, and after any internal redirect.
--- No Lua can run in them. So the handler is a C function that every process has and that takes one pointer: libc's
--- time(), which writes the seconds since 1970, and so not 0, to the address that it is given.
+-- No Lua can run in them. So the handler is a C function of every process with one pointer as its argument: libc's
+-- time(). It writes the seconds since 1970, which are never 0, to that address.
 
 local base = require "resty.core.base"
 local ffi = require "ffi"
@@ -18,12 +18,12 @@ local C, get_request = ffi.C, base.get_request
 -- In the guard word's place after a test run of the handler: any other value means that time() wrote beyond a `long`.
 local GUARD = 42
 
-local mark_ended -- the handler; nil where watch() can do nothing
+local mark_ended -- the handler; nil if watch() can do nothing
 
 local _M = {}
 
 
---- Find the C functions and try the handler once; raises if one is missing, or time() does not do as above.
+--- Find the C functions and try the handler once; raise an error if one is missing, or time() does not do as above.
 local function find_handler()
     local handler = ffi.cast("void (*)(void *)", C.steelyard_time)
     assert(C.ngx_http_cleanup_add ~= nil)
@@ -49,8 +49,8 @@ function _M.available()
 end
 
 
---- Have nginx write a value other than 0 to a `long` when the current request ends. Does nothing where it cannot: where
--- available() says so, or nginx has no memory left.
+--- Have nginx write a value other than 0 to a `long` when the current request ends. Does nothing if the handler is not
+-- available(), or nginx has no memory left.
 function _M.watch(word)
     local cleanup = mark_ended and C.ngx_http_cleanup_add(get_request(), 0)
     if cleanup and cleanup ~= nil then

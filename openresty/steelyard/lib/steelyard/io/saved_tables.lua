@@ -1,14 +1,13 @@
---- The copy of each table on disk, for an nginx that starts while Memcached and the controllers are down;
--- and with the option `any_upstream` that of the list of upstreams.
+--- The copy of each table on disk, for an nginx that starts while Memcached and the controllers are down. With the
+-- option `any_upstream` the list of upstreams is there, too.
 --
--- `<state_dir>/<upstream>.weights` holds the value as Memcached would, signature
--- and all, and is accepted like one. It is written to a file beside it and renamed,
--- so that a reader finds the old one or the new one; there is no fsync, because
--- what a power failure leaves is at worst refused. Files block, but only for the
--- page cache: 1 MB takes 1 ms. So a table is saved when its peers changed, and
--- once in SAVE_S; what was skipped is saved later. Where tables are signed it is
--- saved at each generation, likewise once in SAVE_S: the file then also tells an
--- nginx that starts which tables are old, to within SAVE_S and a fetch.
+-- `<state_dir>/<upstream>.weights` holds the value as Memcached would, with its signature, and is accepted like one. It
+-- is written to a file beside it and renamed, so a reader finds the old one or the new one. There is no fsync: at
+-- worst, the file that a power failure leaves is refused.
+--
+-- Writing blocks, but only for the page cache: 1 MB takes 1 ms. So a table is saved when its peers have changed, and at
+-- most once in SAVE_S. Signed tables are saved at each generation, also at most once in SAVE_S: after a start the file
+-- then shows which tables are old, to within SAVE_S and a fetch.
 
 -- luacheck: read globals os (rename and remove)
 
@@ -19,7 +18,7 @@ local wire = require "steelyard.core.wire"
 
 local SAVE_S = 5
 
--- A signature and its dot come before the text; one byte more is too much.
+-- A signature and its dot precede the text. The last byte shows that a file is too large.
 local MAX_FILE_BYTES = wire.MAX_TABLE_BYTES + 65 + 1
 
 local _M = {}
@@ -40,7 +39,7 @@ local function write(path, value)
     end
     local ok
     ok, err = file:write(value)
-    -- What did not fit is only told when the file is closed.
+    -- A full disk is only reported when the file is closed.
     local closed, close_err = file:close()
     ok, err = ok and closed, err or close_err
     if ok then
@@ -54,7 +53,7 @@ end
 
 
 local function note(options, store, err)
-    -- Without the file, which differs from worker to worker.
+    -- Without the file's name, which differs between workers.
     err = err and string.match(err, ": ([^:]+)$") or err
     if not store:saved_error_changed(err) then
         return
@@ -68,7 +67,7 @@ local function note(options, store, err)
 end
 
 
---- Save an upstream's table if the one on disk has other peers, and it is time.
+--- Save an upstream's table if the one on disk has other peers, and SAVE_S have passed.
 function _M.keep(options, store, upstream, now, breathe)
     local path = _M.path(options, upstream)
     if not path or not store:is(upstream, "unsaved") then
@@ -79,7 +78,7 @@ function _M.keep(options, store, upstream, now, breathe)
         return
     end
     store.dict:set(key, now)
-    store:mark(upstream, "unsaved", false) -- before the text is read: a newer one will set it again
+    store:mark(upstream, "unsaved", false) -- before the text is read: a newer table sets it again
     local text = store:table_text(upstream)
     if not text then
         return
@@ -112,7 +111,7 @@ function _M.forget(options, upstream)
 end
 
 
---- The file of the list of upstreams, which no table's is; nil without the option `state_dir`.
+--- The file of the list of upstreams, in which no table can be; nil without the option `state_dir`.
 function _M.list_path(options)
     return options.state_dir and options.state_dir .. "/upstreams.list"
 end
@@ -127,7 +126,7 @@ function _M.write_list(options, store, text)
 end
 
 
---- The saved list of upstreams, signature and all; nil when there is none.
+--- The saved list of upstreams with its signature; nil if there is none.
 function _M.read_list(options)
     return options.state_dir and read(_M.list_path(options))
 end
@@ -136,7 +135,7 @@ end
 local function restore(options, store, upstream, path)
     local value = read(path)
     if not value then
-        return -- there is none yet, or it cannot be read: nothing to start from
+        return -- there is no file yet, or it cannot be read
     end
     local source = { name = store.SAVED, from_disk = true }
     local taken, refused = table_acceptance.accept(options, store, upstream, value, source, no_pause)
@@ -149,8 +148,8 @@ local function restore(options, store, upstream, path)
 end
 
 
---- At the start of a worker: load the saved tables of upstreams that have none yet,
--- and try whether `state_dir` can be written, so that it is logged now.
+--- At the start of a worker: load the saved tables of upstreams that have none yet. Also try to write to `state_dir`,
+-- so that a fault is logged now.
 function _M.restore(options, store)
     if not options.state_dir then
         return
@@ -162,7 +161,7 @@ function _M.restore(options, store)
     end
     note(options, store, not ok and tostring(err) or nil)
     for _, upstream in ipairs(options.names) do
-        -- At 0 its text may be there and not be served yet: another worker is about it.
+        -- At version 0 another worker may have set the text, and be about to publish it.
         if store:version(upstream) == 0 then
             restore(options, store, upstream, _M.path(options, upstream))
         end

@@ -1,18 +1,16 @@
 --- The counters of all workers in the shared dict.
 --
--- Counts only grow, by `incr`, so workers never overwrite each other. What is
--- in flight is a level and not a count: each worker writes its own, under its
--- own slot, with a TTL; a worker that is killed leaves nothing behind for
--- longer. One that outlives a reload goes on saying it until its last request ends.
+-- Counts only grow, by `incr`, so workers never overwrite each other. Requests in flight are a level and not a count:
+-- each worker writes its own, under its own slot, with a TTL. So a killed worker leaves nothing behind for longer. A
+-- worker that outlives a reload goes on writing until its last request ends.
 --
--- A job that wants to know what servers did since its last run keeps beside them:
+-- A job that needs the counts since its last run keeps two keys:
 --
---   <key>         the totals at the last run, packed: #fields doubles an address,
---   <key>/order   in the order of these addresses, one a line
+--   <key>         the totals at the last run, packed: #fields doubles an address
+--   <key>/order   the addresses in that order, one a line
 --
--- The next run may be another worker's, so both stand in the shared dict. And
--- packed, because for 10,000 servers JSON once a second would cost more than
--- their requests do: a run reads the totals in slices, about 1 us a field.
+-- Another worker may do the next run, so both are in the shared dict. They are packed, because for 10,000 servers JSON
+-- once a second would cost more than their requests do. A run reads the totals in slices, about 1 us a field.
 
 local clock = require "steelyard.io.clock"
 local ffi = require "ffi"
@@ -20,14 +18,14 @@ local json = require "steelyard.core.json"
 
 local DOUBLES, BYTES = ffi.typeof("double[?]"), 8
 
--- In the order in which open_requests:drain hands them out.
+-- In the order of the arguments of open_requests:take_all().
 local FIELDS = { "picks", "completed", "failed", "latency_ms", "untimed", "cost" }
 
--- Twelve flushes: a worker that was busy for a second or two is not forgotten.
+-- More than twelve flushes: a worker that is busy for a second or two is not forgotten.
 local WORKER_TTL_S = 3
 
--- Slots are numbered from nginx's start. Only the last ones are looked at:
--- that many workers alive at once means hundreds of reloads a minute.
+-- Slots are numbered from nginx's start, and only the last ones are read. With more workers alive at once, there would
+-- be hundreds of reloads a minute.
 local MAX_WORKERS = 256
 
 -- Servers between two breaths: about 0.05 ms.
@@ -43,13 +41,13 @@ function _M.new(dict)
 end
 
 
---- Number this worker.
+--- Give this worker its slot.
 function _M:enter()
     self.slot = self.dict:incr("workers", 1, 0)
 end
 
 
---- Add what this worker counted, and publish what it has in flight.
+--- Add this worker's counts, and publish its requests in flight.
 -- @param about   a table that describes this worker
 -- @param breathe called now and then; may yield
 function _M:flush(requests, about, breathe)
@@ -76,7 +74,7 @@ function _M:get(address, field)
 end
 
 
---- What an address did since nginx started.
+--- An address's counts since nginx started.
 function _M:of(address)
     local total = {}
     for i = 1, #FIELDS do
@@ -86,7 +84,7 @@ function _M:of(address)
 end
 
 
---- Forget an address that nobody serves any more.
+--- Forget an address that is no longer served.
 function _M:forget(address)
     for i = 1, #FIELDS do
         self.dict:delete(FIELDS[i] .. "/" .. address)
@@ -94,8 +92,7 @@ function _M:forget(address)
 end
 
 
---- The workers that are alive, as each described itself at its last flush, and address -> requests
--- in flight, over all of them.
+--- The descriptions of the workers alive, as of their last flushes; and address -> requests in flight at all of them.
 function _M:workers()
     local workers, in_flight = {}, {}
     local last = self.dict:get("workers") or 0
@@ -113,16 +110,18 @@ function _M:workers()
 end
 
 
---- Address -> requests that workers still serve which a reload has sent off, and when one of them said so last; nothing
--- where that is as known.
+--- Address -> requests in flight at workers that leave after a reload, and when such a worker last flushed; nil if that
+-- time is `known_at`.
 function _M:left_behind(known_at)
     local left, left_at = {}, self.dict:get("left_at")
     if left_at == known_at then
         return nil
     end
     for _, worker in ipairs((self:workers())) do
-        for address, n in pairs(worker.leaving and worker.in_flight or {}) do
-            left[address] = (left[address] or 0) + n
+        if worker.leaving then
+            for address, n in pairs(worker.in_flight) do
+                left[address] = (left[address] or 0) + n
+            end
         end
     end
     return left, left_at
@@ -158,11 +157,11 @@ end
 
 
 --- The peers' totals now, and at the last call with this key. May yield in breathe().
--- @param key    the job's, in the shared dict
--- @param fields which totals, such as { "completed", "failed" }
+-- @param key    the key of the job in the shared dict
+-- @param fields the names of totals, such as { "completed", "failed" }
 -- @return now, before: #fields doubles a peer, in the peers' order (before: nil
---   at the first call; a peer that is new has done nothing yet); and the set of
---   addresses that were there at the last call and are no longer, or nil
+--   at the first call; a new peer has done nothing yet); and the set of the
+--   addresses that have left since the last call, or nil
 function _M:since_last(key, peers, fields, breathe)
     local dict, n = self.dict, #fields
     local now, order = pack(self, peers, fields, breathe)
@@ -181,7 +180,8 @@ function _M:since_last(key, peers, fields, breathe)
     end
     local places, rows = places_in(order_before, breathe)
     if #text ~= BYTES * n * rows then
-        return now, now -- a worker was killed between the two, or costs are new: of this window nothing is known
+        -- A worker was killed between its two writes, or costs are new: the counts of this interval are unknown.
+        return now, now
     end
     local doubles, served = ffi.cast("const double *", text), {}
     for i = 1, #peers do

@@ -1,18 +1,15 @@
---- The memory that nginx's workers share for peer stats and latency histograms, and which cell of it a server has.
+--- The memory that nginx's workers share for peer stats and latency histograms, and the cell of each server in it.
 --
--- An anonymous shared mapping, without a lock and without a copy, made in
--- init_by_lua: the workers inherit it when nginx forks them. A reload runs
--- init_by_lua again and makes a new one; the workers of before keep theirs until
--- they are gone. Nothing is left on disk. Without init_by_lua each worker has stats
--- of its own.
+-- It is an anonymous shared mapping, without a lock and without a copy, made in init_by_lua: the workers inherit it
+-- when nginx forks them. A reload runs init_by_lua again and makes a new mapping; the earlier workers keep theirs
+-- until they are gone. Nothing is left on disk. Without init_by_lua each worker has stats of its own.
 --
--- Which cell is whose stands in the same memory (core/peer_cells), and cells are given out under a
--- lock on a file that exists in memory only: the system takes it from a worker that
--- dies. Where to look is in the shared dict:
+-- The owners of cells are in the same memory (core/peer_cells). Cells are given out under a lock on a file in memory:
+-- the system takes the lock from a worker that dies. The shared dict is the index:
 --
---   cell/<address>   the cell that the address was given last
+--   cell/<address>   the last cell of the address
 --
--- A worker without init_by_lua looks in a table of its own.
+-- A worker without init_by_lua has an index of its own.
 
 local ffi = require "ffi"
 local latency_histogram = require "steelyard.core.latency_histogram"
@@ -32,17 +29,17 @@ int close(int fd);
 local PROT_READ_WRITE, MAP_SHARED_ANONYMOUS = 3, 0x21
 local CLOSE_ON_EXEC, UNLOCK, LOCK, INTERRUPTED = 1, 0, 1, 4
 
--- An upstream of 50,000 servers, and 15,000 more that came and went within half a minute.
+-- Enough for an upstream of 50,000 servers, and 15,000 servers more that come and go within half a minute.
 local CELLS = 65536
 
--- Longer than a server is away that is replaced or repaired.
+-- Longer than it takes to replace or repair a server.
 local FORGET_AFTER_S = 3600
 
 local _M = {}
 
 
---- Map so many zeroed bytes; nil and the reason when the system has none. Each
--- page is taken only when it is first used: for a shared mapping, reading is use, too.
+--- Map `bytes` zeroed bytes; nil and the reason if the system has none. A page takes memory from its first use on; for
+-- a shared mapping, reading is use, too.
 function _M.map(bytes)
     local address = ffi.C.mmap(nil, bytes, PROT_READ_WRITE, MAP_SHARED_ANONYMOUS, -1, 0)
     if ffi.cast("intptr_t", address) == -1 then
@@ -52,7 +49,7 @@ function _M.map(bytes)
 end
 
 
---- A file in memory, to lock; nil and the reason when the system has none.
+--- Make a file in memory, to lock; nil and the reason if the system has none.
 local function lock_file()
     local fd = ffi.C.memfd_create("steelyard", CLOSE_ON_EXEC)
     if fd == -1 then
@@ -62,10 +59,10 @@ local function lock_file()
 end
 
 
--- `shared` has the memory of cells, stats and histograms, and the file; nil, and `problem` says why.
+-- `shared` has the memory of cells, stats and histograms, and the file. If it is nil, `problem` has the reason.
 local shared, problem, workers
 
--- Runs when the module is loaded: in init_by_lua that is before the workers fork.
+-- Runs when the module is loaded, in init_by_lua: before the workers fork.
 if ngx.get_phase() == "init" then
     workers = math.max(1, ngx.worker.count())
     local memory = {}
@@ -87,8 +84,8 @@ else
 end
 
 
---- Open this worker's cells, its peer stats and the latency histograms (nil where they are not
--- shared); also returns why they are not shared, or nil.
+--- Open this worker's cells, its peer stats and the latency histograms (nil if they are not shared). Also return why
+-- they are not shared, or nil.
 function _M.open(worker_id)
     local memory = shared or {}
     local cells = peer_cells.new(memory.cells, CELLS)
@@ -101,7 +98,7 @@ function _M.open(worker_id)
 end
 
 
---- Open what the workers share of other load balancers' requests; nil where they share nothing.
+--- Open the shared memory of other load balancers' requests; nil if the workers share nothing.
 function _M.open_others()
     return shared and others_in_flight.new(shared.others, CELLS + 1) or nil
 end
@@ -117,18 +114,20 @@ local function lockf(command)
 end
 
 
-local own_index = {} -- address -> cell, where cells are not shared
+local own_index = {} -- address -> cell, if cells are not shared
 
 
---- The cell of an address; given out if need be, with nothing left in it.
+--- The cell of an address. A new address gets an empty one.
 -- @param memory dict, and the cells, stats and histograms of `open`
 -- @param now    by the monotonic clock; the same for all addresses of a table
 function _M.cell_of(memory, address, now)
     local dict, cells, key = memory.dict, memory.cells, "cell/" .. address
     lockf(LOCK)
-    local last = own_index[address]
+    local last
     if shared then
         last = dict:get(key)
+    else
+        last = own_index[address]
     end
     local cell, is_new = cells:take(address, now, last)
     if is_new then
@@ -138,7 +137,7 @@ function _M.cell_of(memory, address, now)
         end
     end
     if cell ~= peer_cells.NONE and shared then
-        dict:set(key, cell) -- for good: it may have been about to be forgotten
+        dict:set(key, cell) -- without a TTL: forget_cell() may have set one
     elseif cell ~= peer_cells.NONE then
         own_index[address] = cell
     end
@@ -147,8 +146,8 @@ function _M.cell_of(memory, address, now)
 end
 
 
---- Forget where an address that nobody serves any more had its cell, after a while: a server that is back before that
--- finds what is still open there.
+--- Forget the cell of an address that is no longer served, after FORGET_AFTER_S. A server that is back earlier finds
+-- its open requests there.
 function _M.forget_cell(dict, address)
     local key = "cell/" .. address
     dict:set(key, dict:get(key), FORGET_AFTER_S)

@@ -1,13 +1,13 @@
 --- Sign and check values with HMAC-SHA256, by OpenSSL.
 --
--- nginx has libcrypto in its process on both platforms (it links it for TLS); a
--- plain LuaJIT loads it. A value of 1 MB takes 1 to 3 ms, so it is done in pieces.
+-- On both platforms nginx has libcrypto in its process, because it links it for TLS; a plain LuaJIT loads it. A value
+-- of 1 MB takes 1 to 3 ms, so it is hashed in pieces.
 
 local ffi = require "ffi"
 local no_pause = require("resty.vnswrr").no_pause
 local signed = require "steelyard.core.signed"
 
--- Pointers are plain `void *`, so that other modules may declare the same functions in their own words.
+-- Pointers are plain `void *`, so that other modules may declare the same functions differently.
 ffi.cdef[[
 const void *EVP_sha256(void);
 void *HMAC_CTX_new(void);
@@ -17,7 +17,7 @@ int HMAC_Update(void *context, const unsigned char *data, size_t length);
 int HMAC_Final(void *context, unsigned char *digest, unsigned int *length);
 ]]
 
--- About 0.3 ms where the CPU has no instructions for SHA.
+-- About 0.3 ms on a CPU without instructions for SHA.
 local PIECE_BYTES = 128 * 1024
 
 local DIGEST_BYTES = 32
@@ -49,7 +49,7 @@ end
 
 local library, missing
 
---- Find OpenSSL: true, or nil and what is missing, with the remedy.
+--- Find OpenSSL. Return true, or nil and what is missing, with the remedy.
 function _M.available()
     if not library then
         library, missing = find_library()
@@ -77,7 +77,7 @@ end
 
 
 --- The 64 hex digits of HMAC-SHA256(key, text).
--- @param breathe called between pieces; left out where the text is short
+-- @param breathe called between pieces; may be left out for a short text
 function _M.digest(key, text, breathe)
     return (string.gsub(hmac(key, text, breathe or no_pause), ".", function(byte)
         return string.format("%02x", string.byte(byte))
@@ -91,18 +91,21 @@ function _M.hkdf(secret, salt, info)
 end
 
 
---- The key of this name that is derived from the shared one; the names are in
--- protocol/steelyard_protocol/derived_keys.py.
+--- Derive the key of a name from the shared key; protocol/steelyard_protocol/derived_keys.py has the names.
 function _M.derive(shared, name)
     return _M.hkdf(shared, "steelyard", name)
 end
 
 
---- What the option `key` is good for: { tables = those that open a weight table, saved =
--- that of tables on the disk, reports = that which signs traffic reports, failures = that which
--- signs what load balancers tell each other of failures: all of them have it }.
--- The shared key opens tables that are signed with it, and those signed with the key of
--- tables, as controllers with --derived-keys do.
+--- The keys of the option `key`:
+--
+--   tables     a list: each may open a weight table
+--   saved      signs tables on disk
+--   reports    signs traffic reports
+--   failures   signs failure reports between load balancers, which all have it
+--
+-- With the shared key, a table may be signed with that key, or with the derived key of tables (a controller with
+-- --derived-keys).
 function _M.keys(key)
     if not key then
         return { tables = {} }
@@ -119,7 +122,7 @@ function _M.keys(key)
 end
 
 
---- The value to write for a text: signed where there is a key, the text itself otherwise.
+--- The value to write for a text: signed if there is a key, else the text itself.
 function _M.sign(key, text, breathe)
     if not key then
         return text
@@ -128,7 +131,7 @@ function _M.sign(key, text, breathe)
 end
 
 
---- The text of a value that was read; nil and { reason, detail } when it is refused.
+--- The text of a value; nil and { reason, detail } if it is refused.
 function _M.open(key, value, breathe)
     return signed.open(value, key and function(text)
         return _M.digest(key, text, breathe)
@@ -136,7 +139,7 @@ function _M.open(key, value, breathe)
 end
 
 
---- The same with any of several keys. The one that fits is tried first the next time.
+--- Open a value with any of several keys. The key that fits is tried first the next time.
 function _M.open_with_any(keys, value, breathe)
     local text, refused = _M.open(keys[1], value, breathe)
     if text then

@@ -1,16 +1,16 @@
---- Accept a weight table, wherever it comes from, and publish it to all workers if it is good and new.
+--- Accept a weight table from any source, and publish it to all workers if it is good and new.
 --
--- Signature, then format, then the upstream's name, then the order (term,
--- generation); where tables are signed, the age of the first of all. What is
--- refused is counted, shown and logged once; the last table stays in use. A source
--- has the same value for many fetches: it is checked and decoded once.
+-- It is checked for its signature, then its format, the upstream's name and its order (term, generation). If tables are
+-- signed, the very first one is checked for its age, too. A refused value is counted, shown and logged once, and the
+-- last table stays in use. A source has the same value for many fetches: it is checked and decoded once.
 --
--- Where Memcached holds a table in chunks (core/table_chunks), they are read here, unless the table in use has the
--- same rows.
+-- If Memcached holds a table in chunks (core/table_chunks), they are read here, unless the table in use has the same
+-- rows.
 --
--- A head (core/table_head) does for a table that differs from the one in use in order, time and weights alone.
--- Every rule above holds for it; where it does not fit the table in use, the table has to be read. So it has now and
--- then (`is_old`): the digest leaves out the baselines that the controller computes, which count where it is gone.
+-- A head (core/table_head) is enough if a table differs from the one in use in order, time and weights alone. All the
+-- rules above hold for it. If it does not fit the table in use, the table has to be read. The table also has to be read
+-- now and then (`is_old`). The digest leaves out the baselines that the controller computes, and nginx drifts to them
+-- when the controller is gone.
 
 local chunk_reader = require "steelyard.io.chunk_reader"
 local clock = require "steelyard.io.clock"
@@ -22,14 +22,14 @@ local weight_table = require "steelyard.core.weight_table"
 local _M = {}
 
 
--- Rows in use are so many times hold_s old at the most. Baselines count from hold_s after the last table on, and of
--- ten minutes ago they do; read so rarely, tables are a fiftieth of what heads are.
+-- The greatest age of rows in use, in multiples of hold_s. Baselines count from hold_s after the last table on, and ten
+-- minutes old ones are good enough. So rarely read, tables are a fiftieth of the bytes of heads.
 local HOLDS = 10
 
--- Upstream -> when its table was last read whole, by the monotonic clock; of this worker.
+-- Upstream -> when this worker last read its whole table, by the monotonic clock.
 local read_whole_at = {}
 
--- Source and upstream -> the last value, and what it was opened to; of this worker.
+-- Source and upstream -> the last value that this worker opened, and the result.
 local opened = {}
 
 
@@ -40,13 +40,13 @@ local function decode_table(store, upstream, text, breathe)
 end
 
 
-local function anothers(fetched)
+local function wrong_upstream(fetched)
     return { reason = "upstream", detail = "it is the table of " .. fetched.upstream }
 end
 
 
 --- Open and decode a value: { table, text }, or nil and the refusal.
--- @param decode text -> what it says; nil and the refusal; and where it is not that text, the text it was in
+-- @param decode function(text): the table or head, or nil; the refusal or nil; the whole text, if that is another one
 local function open(options, upstream, value, decode, breathe)
     local text, refused = signature.open_with_any(options.keys.tables, value, breathe)
     if not text then
@@ -55,7 +55,7 @@ local function open(options, upstream, value, decode, breathe)
     local fetched, whole
     fetched, refused, whole = decode(text)
     if fetched and fetched.upstream ~= upstream then
-        return nil, anothers(fetched)
+        return nil, wrong_upstream(fetched)
     end
     return fetched and { table = fetched, text = whole or text }, refused
 end
@@ -66,8 +66,11 @@ local function open_once(options, upstream, value, from, decode, breathe)
     if not last or last.value ~= value then
         local good, refused = open(options, upstream, value, decode, breathe)
         last = { value = value, good = good, refused = refused }
-        -- What was missing may be there the next time.
-        opened[from .. "/" .. upstream] = not (refused and refused.reason == "absent") and last or nil
+        if refused and refused.reason == "absent" then
+            opened[from .. "/" .. upstream] = nil -- the missing chunks may be there the next time
+        else
+            opened[from .. "/" .. upstream] = last
+        end
     end
     return last.good, last.refused
 end
@@ -87,7 +90,7 @@ end
 
 --- The refusal of a table that is older than the one in use, with the remedy.
 local function older(store, upstream, fetched, served, source)
-    local detail = string.format("term %.0f generation %.0f is before what is served (term %.0f generation %.0f)",
+    local detail = string.format("term %.0f generation %.0f is before the table in use (term %.0f generation %.0f)",
                                  fetched.term, fetched.generation, served.term, served.generation)
     if store:from_disk(upstream) and source.saved then
         detail = detail .. "; that is the table in " .. source.saved
@@ -97,22 +100,23 @@ local function older(store, upstream, fetched, served, source)
 end
 
 
---- The text of the table of a manifest, and the manifest; nil and the refusal.
+--- Return the text of a manifest's table, and the manifest; nil and the refusal.
 local function text_of_manifest(options, store, upstream, text, source, breathe)
     local manifest, refused = table_chunks.decode(text, breathe)
     if not manifest then
         return nil, refused
     elseif manifest.upstream ~= upstream then
-        return nil, anothers(manifest)
+        return nil, wrong_upstream(manifest)
     end
     local served = store:table(upstream, breathe)
     if served and weight_table.compare(manifest, served) < 0 then
         return nil, older(store, upstream, manifest, served, source)
     end
-    local same = not source.anew and served and served.digest == manifest.digest
-                 and table_head.put_into(store.decoded[upstream].text, manifest, breathe)
-    if same then
-        return same, manifest
+    if not source.anew and served and served.digest == manifest.digest then
+        local text_in_use = table_head.put_into(store.decoded[upstream].text, manifest, breathe)
+        if text_in_use then
+            return text_in_use, manifest
+        end
     end
     local texts
     texts, refused = chunk_reader.read(options, upstream, manifest.chunks, source.read, breathe)
@@ -121,47 +125,49 @@ local function text_of_manifest(options, store, upstream, text, source, breathe)
     end
     local whole
     whole, refused = table_chunks.join(manifest, texts, breathe)
-    return whole, whole and manifest or refused
+    if not whole then
+        return nil, refused
+    end
+    return whole, manifest
 end
 
 
---- Publish a table, or the list of upstreams, that is later than the one in use; false when it is not, nil and the
--- refusal when it is one.
+--- Publish a table, or the list of upstreams, that is later than the one in use. Return false if it is not later; nil
+-- and the refusal if it is refused.
 --
--- The same (term, generation) is the same table, whatever else changed in the text.
--- Only a new one is a sign of life: the controller publishes at every tick, and
--- Memcached would show the last table of a controller that has died for as long as
--- it keeps it. But the table from disk is confirmed by its equal.
+-- The same (term, generation) is the same table, whatever else changed in the text. Only a new one is a sign of life:
+-- the controller publishes at every tick, and Memcached keeps the last table of a dead controller. But a table from
+-- disk is confirmed by an equal one.
 -- @param good   { table, text }
--- @param source as of accept
+-- @param source as in accept()
 function _M.publish_later(options, store, upstream, good, source)
     local fetched, served = good.table, store:order(upstream)
-    -- Whoever can write to Memcached cannot write to this disk.
+    -- An attacker who can write to Memcached cannot write to this disk.
     local replayed = options.key and not served and not source.from_disk and weight_table.replayed(fetched, ngx.now())
     if replayed then
         return nil, replayed
     end
     local order = served and weight_table.compare(fetched, served) or 1
     if order < 0 and source.confirms then
-        return false -- the controller is a tick behind Memcached, which thus holds no recording
+        return false -- the controller is a tick behind Memcached, so Memcached holds no recording
     end
     if order < 0 then
         return nil, older(store, upstream, fetched, served, source)
     end
-    -- At version 0 another worker is about to publish it, and may be a while: this one does so, too, and can serve.
+    -- At version 0 another worker is still publishing it. This one publishes it, too, so that it can serve now.
     if order == 0 and store:version(upstream) > 0 and (source.from_disk or not store:from_disk(upstream)) then
         return false
     end
     local ok, err = store:publish(upstream, good.text, fetched, source.from_disk and store.SAVED or source.name,
                                   clock.monotonic())
     if not ok then
-        return nil, { reason = "too_large", detail = "the shared dict says: " .. err .. "; make it larger" }
+        return nil, { reason = "too_large", detail = "the shared dict is too small (" .. err .. "): make it larger" }
     end
     return true
 end
 
 
---- As publish_later, for a table; also notes what is to become of it.
+--- As publish_later(), for a table; also mark it as unsaved or doubtful.
 local function publish(options, store, upstream, good, source)
     local is_first, known = not store:order(upstream), store.decoded[upstream]
     local changed = not known or not weight_table.same(known.table, good.table)
@@ -170,7 +176,7 @@ local function publish(options, store, upstream, good, source)
         return is_new, refused
     end
     store:keep(upstream, good.text, good.table)
-    -- Where tables are signed the one on disk also has to tell, after a restart, which are old.
+    -- After a restart, the order of a signed table on disk shows which tables are old: save each generation.
     if not source.from_disk and (changed or options.key) then
         store:mark(upstream, "unsaved", true)
     end
@@ -181,7 +187,7 @@ local function publish(options, store, upstream, good, source)
 end
 
 
---- Whether the rows in use are so old that the table has to be read, whatever its head says.
+--- Whether the rows in use are so old that the table has to be read, in spite of its head.
 function _M.is_old(options, upstream)
     local now, after_s = clock.monotonic(), math.max(1, HOLDS * options.limits.hold_s)
     -- Load balancers that start together do not read together.
@@ -190,11 +196,15 @@ function _M.is_old(options, upstream)
 end
 
 
---- Accept the value of an upstream. True when it was a new table, and is now
--- published; false when it was not; nil and { reason, detail } when it is refused.
--- @param source name; `saved`: the file of the table on disk, or nil; `from_disk`: it is that file's;
---   `confirms`: it is asked whether what is served is the last, and may be a little behind; `read`, where it
---   may have chunks: keys -> values by key, or nil and why; `anew`: none of its rows are taken from the table in use
+--- Accept the value of an upstream, and publish a new table.
+-- @return true if it was new; false if not; nil and { reason, detail } if it is refused
+-- @param source has these fields:
+--   name       in words
+--   saved      the file of the table on disk, or nil
+--   from_disk  true: the value is from that file
+--   confirms   true: the source confirms the table in use, and may be a little behind it
+--   read       function(keys) that returns values by key, or nil and why; nil: a table in chunks is refused
+--   anew       true: no row is taken from the table in use
 -- @param breathe called every 0.1 ms or so of work; may yield
 function _M.accept(options, store, upstream, value, source, breathe)
     local good, refused = open_once(options, upstream, value, source.name, function(text)
@@ -207,7 +217,10 @@ function _M.accept(options, store, upstream, value, source, breathe)
         end
         local fetched, why = decode_table(store, upstream, whole, breathe)
         why = why or table_chunks.misfit(fetched, manifest)
-        return not why and fetched or nil, why, whole
+        if why then
+            return nil, why, whole
+        end
+        return fetched, nil, whole
     end, breathe)
     if not good then
         return nil, refused
@@ -219,8 +232,8 @@ function _M.accept(options, store, upstream, value, source, breathe)
 end
 
 
---- Accept the value of a head. True when it does for the table, and its weights are published if they are new;
--- false when the table has to be read; nil and { reason, detail } when it is refused, and so, too.
+--- Accept the value of a head, and publish its weights if they are new.
+-- @return true if it is enough; false if the table has to be read; nil and { reason, detail } if the head is refused
 function _M.accept_head(options, store, upstream, value, source, breathe)
     local good, refused = open_once(options, upstream, value, source.name .. " head", function(text)
         return table_head.decode(text, breathe)

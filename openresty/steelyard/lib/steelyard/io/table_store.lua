@@ -1,17 +1,17 @@
---- The weight table of each upstream in the shared dict, and how fetching it went.
+--- The weight table of each upstream in the shared dict, with the outcome of fetching it.
 --
 --   table/<upstream>     the JSON of the last good table, without its signature
 --   order/<upstream>     its term.generation
---   source/<upstream>    where it came from: `memcached host:port`, `controller URL`, `saved`
+--   source/<upstream>    its source: `memcached host:port`, `controller URL`, `saved`
 --   version/<upstream>   raised at each change; workers compare it
 --   seen/<upstream>      when the last new table arrived, by the monotonic clock: the time of day may be stepped
---   outcome/<upstream>   what the last fetch came to: ok, absent, or why refused
---   refused/<upstream>/<reason>   how often; `refusal/<upstream>` the last detail
---   doubtful/<upstream>  the table is the first of all, and no controller was asked for its own yet
---   unsaved/<upstream>   the table on disk is to be replaced by this one
+--   outcome/<upstream>   the outcome of the last fetch: ok, absent, or the reason for a refusal
+--   refused/<upstream>/<reason>   refusals for this reason; `refusal/<upstream>` has the last detail
+--   doubtful/<upstream>  the table is the first of all, and no controller has confirmed it yet
+--   unsaved/<upstream>   the table is not on disk yet
 --
--- The dict outlives a reload, so a table does too. A table of 10,000 peers has
--- 1 MB, and a new one is written beside it: 10m holds two such upstreams.
+-- The dict outlives a reload, and so does a table. A table of 10,000 peers takes 1 MB, and a new one is written beside
+-- it: 10m hold two such upstreams.
 
 local weight_table = require "steelyard.core.weight_table"
 
@@ -19,22 +19,22 @@ local _M = {}
 local mt = { __index = _M }
 
 
--- The reasons of a decoder, and those of ours.
+-- The reasons of the decoders, and of io/table_acceptance.
 _M.REASONS = {
     "too_large", "not_json", "not_object", "version", "missing", "type", "range", "name",
     "upstream",  -- a table of another upstream under this one's key
     "older",     -- in the order (term, generation)
     "unsigned",  -- a key is set, and the value has no signature
-    "signature", -- or a wrong one
-    "signed",    -- it has one, and no key is set
-    "replayed",  -- signed long ago, and there is no other to compare it with
+    "signature", -- a wrong signature
+    "signed",    -- it has a signature, and no key is set
+    "replayed",  -- signed long ago, and there is no other table to compare it with
 }
 
--- What `source` says of the table on disk.
+-- The `source` of the table on disk.
 _M.SAVED = "saved"
 
 
--- Of each upstream; and `refused/`.
+-- The keys of an upstream, besides `refused/`.
 local KEPT = {
     "table/", "order/", "source/", "version/", "seen/", "refusal/", "doubtful/", "unsaved/",
     "outcome/", "outcome/!rung/", "outcome/!check/", "outcome/!cells/",
@@ -47,14 +47,13 @@ function _M.new(dict)
 end
 
 
---- The JSON of the table; nil when there is none yet.
+--- The JSON of the table; nil if there is none yet.
 function _M:table_text(upstream)
     return self.dict:get("table/" .. upstream)
 end
 
 
---- The decoded table; nil when there is none yet. Each worker decodes a text
--- once; `breathe` is called meanwhile.
+--- The decoded table; nil if there is none yet. Each worker decodes a text once, and calls `breathe` meanwhile.
 function _M:table(upstream, breathe)
     local text = self:table_text(upstream)
     local last = self.decoded[upstream]
@@ -65,14 +64,14 @@ function _M:table(upstream, breathe)
 end
 
 
---- Remember what a text was decoded to; returns it.
+--- Keep the decoded table of a text; return the table.
 function _M:keep(upstream, text, decoded)
     self.decoded[upstream] = decoded and { text = text, table = decoded }
     return decoded
 end
 
 
---- The term and generation of the table; nil when there is none yet.
+--- The term and generation of the table; nil if there is none yet.
 function _M:order(upstream)
     local term, generation = string.match(self.dict:get("order/" .. upstream) or "", "^(%d+)%.(%d+)$")
     return term and { term = tonumber(term), generation = tonumber(generation) }
@@ -84,17 +83,17 @@ function _M:version(upstream)
 end
 
 
---- Publish a table to all workers; text first, so that whoever sees the new
--- version also finds the new text (or an even newer one).
+--- Publish a table to all workers. The text is written first, so a worker that sees the new version also finds the new
+-- text, or an even newer one.
 -- @param order  anything with term and generation
--- @param source where it came from
+-- @param source its source, in words
 -- @param now_s  by the monotonic clock
 function _M:publish(upstream, text, order, source, now_s)
     local dict, before = self.dict, self:table_text(upstream)
     local ok, err = dict:set("table/" .. upstream, text)
     if not ok then
         if before then
-            dict:set("table/" .. upstream, before) -- a set that fails has thrown it out
+            dict:set("table/" .. upstream, before) -- the failed set has evicted it
         end
         return nil, err
     end
@@ -118,34 +117,34 @@ function _M:forget(upstream)
 end
 
 
---- When the last new table arrived, by the monotonic clock; nil when none ever did.
+--- When the last new table arrived, by the monotonic clock; nil if none ever did.
 function _M:arrived_at(upstream)
     return self.dict:get("seen/" .. upstream)
 end
 
 
---- Where the table came from; nil when there is none yet.
+--- The source of the table; nil if there is none yet.
 function _M:source(upstream)
     return self.dict:get("source/" .. upstream)
 end
 
 
---- Whether the table is the one from disk, and none was fetched since nginx started.
+--- Whether the table is the one from disk: none was fetched since nginx started.
 function _M:from_disk(upstream)
     return self:source(upstream) == _M.SAVED
 end
 
 
---- Set a value; return whether it changed. Of workers that start together one gets true.
+--- Set a value; return whether it changed. If workers start together, one of them gets true.
 local function changed(dict, key, value)
     if dict:add(key, value) then
         return true
     end
-    local news = dict:get(key) ~= value
-    if news then
+    local is_new = dict:get(key) ~= value
+    if is_new then
         dict:set(key, value)
     end
-    return news
+    return is_new
 end
 
 
@@ -162,7 +161,7 @@ function _M:count_refused(upstream, reason, detail)
 end
 
 
---- How many values were refused by reason, the last refusal, and the last outcome, for the status page.
+--- For the status page: refusals by reason, the last refusal, and the last outcome.
 function _M:refusals(upstream)
     local counts = {}
     for _, reason in ipairs(_M.REASONS) do
@@ -172,44 +171,44 @@ function _M:refusals(upstream)
 end
 
 
---- Count an error of a kind: a `fetch` that reached no Memcached, a `controller` that did not answer when needed.
+--- Count an error of a kind: a `fetch` that reached no Memcached, or a `controller` that did not answer when needed.
 function _M:count_error(kind, err)
     self.dict:incr(kind .. "_errors", 1, 0)
     self.dict:set(kind .. "_error", err)
 end
 
 
---- How many of that kind there were, and the last one.
+--- The number of errors of a kind, and the last one.
 function _M:errors(kind)
     return self.dict:get(kind .. "_errors") or 0, self.dict:get(kind .. "_error")
 end
 
 
---- Note whether a table is `unsaved`: the one on disk lacks what is served; or `doubtful`: it may be an old one,
--- since there was none to compare it with.
+--- Mark a table, or remove its mark: `unsaved`, it is not on disk yet; `doubtful`, it may be an old one. A first table
+-- is doubtful, because there is none to compare it with.
 function _M:mark(upstream, what, holds)
     self.dict:set(what .. "/" .. upstream, holds or nil)
 end
 
 
---- Whether it is.
+--- Whether a table has this mark.
 function _M:is(upstream, what)
     return self.dict:get(what .. "/" .. upstream) == true
 end
 
 
---- Note why tables cannot be saved, nil when they can; return whether that changed.
+--- Note why tables cannot be saved, nil if they can; return whether that changed.
 function _M:saved_error_changed(err)
     if err then
         return changed(self.dict, "saved_error", err)
     end
-    local news = self:saved_error() ~= nil
+    local had_error = self:saved_error() ~= nil
     self.dict:delete("saved_error")
-    return news
+    return had_error
 end
 
 
---- Why tables cannot be saved; nil when they can.
+--- Why tables cannot be saved; nil if they can.
 function _M:saved_error()
     return self.dict:get("saved_error")
 end

@@ -1,7 +1,6 @@
---- Timers: one that cannot be set is counted, and logged once a minute for all workers; what fails in one is logged.
+--- Timers. A timer that cannot be set is counted, and logged once a minute for all workers. An error in one is logged.
 --
--- nginx refuses one when lua_max_pending_timers are waiting, and drops one that is
--- due while lua_max_running_timers run.
+-- nginx refuses a timer when lua_max_pending_timers are waiting, and drops a due one when lua_max_running_timers run.
 
 local LOG_EVERY_S = 60
 
@@ -28,8 +27,8 @@ function _M.at(dict, delay_s, work, ...)
 end
 
 
---- Do work(...); an error is logged, and goes no further. Returns whether there was none, and what work() did.
--- @param about what begins the line: what was done
+--- Do work(...) and log an error of it. Return whether there was none, and the value of work().
+-- @param about the beginning of the log line: what failed
 function _M.guarded(about, work, ...)
     local ok, value = pcall(work, ...)
     if not ok then

@@ -1,9 +1,8 @@
 --- Send the traffic reports.
 --
--- Runs in one worker's timer, once an interval. Where the last report ended
--- stands in the shared dict (io/shared_counters), because the next one may be another
--- worker's. A report that could not be sent is lost, like a sample:
--- what a peer did half a minute ago would be taken for what it does now.
+-- Runs in one worker's timer, once an interval. The totals at the last report are in the shared dict
+-- (io/shared_counters), because another worker may send the next one. A report that cannot be sent is lost, like a
+-- sample: counts of half a minute ago would be taken for current ones.
 
 local clock = require "steelyard.io.clock"
 local memcached_client = require "steelyard.io.memcached_client"
@@ -14,7 +13,7 @@ local timers = require "steelyard.io.timers"
 local traffic_report = require "steelyard.core.traffic_report"
 local wire = require "steelyard.core.wire"
 
--- Ten ticks: the controller judges freshness itself, the key need only outlast that.
+-- Ten ticks of the controller. It judges freshness itself; the key only has to live longer.
 local TTL_S = 10
 
 local FIELDS = { "completed", "failed", "latency_ms", "untimed" }
@@ -23,8 +22,8 @@ local WITH_COST = { "completed", "failed", "latency_ms", "untimed", "cost" }
 -- Peers between two breaths.
 local ROWS = 20
 
--- Of what is appended for load balancers that nobody declared: it lives longer than the time between two reports;
--- the next upstreams are announced when these are read.
+-- Announcements of this load balancer live longer than the time between two reports. The next upstreams are announced
+-- once the controller reads these.
 local ANNOUNCED_TTL_S, ANNOUNCED_AT_ONCE = 3, 100
 
 local _M = {}
@@ -42,15 +41,14 @@ function _M.new(parts)
 end
 
 
---- Return the id of this start of nginx, eight hex digits; it outlives a reload, as the dict does.
+--- Return the id of this start of nginx, eight hex digits. It outlives a reload, as the dict does.
 function _M.boot(dict)
     dict:add("boot", string.format("%08x", math.random(0, 2 ^ 32 - 1)))
     return dict:get("boot")
 end
 
 
---- Forget addresses that left every table, so that one that comes back begins
--- at 0 and not with what it did long ago.
+--- Forget the addresses that no upstream has any more: if one comes back, its counts begin at 0.
 local function forget_addresses(self, departed)
     for address in pairs(departed) do
         local served = false
@@ -65,7 +63,7 @@ local function forget_addresses(self, departed)
 end
 
 
---- Forget what was reported of an upstream that is no longer served, and its addresses.
+--- Forget the last report of an upstream that is no longer served, and its addresses.
 function _M:forget(name, breathe)
     local key, settings = "reported/" .. name, self.options.any_upstream
     local fields = (settings.cost or settings.cost_at_end) and WITH_COST or FIELDS
@@ -85,8 +83,8 @@ local function row(packed, i, fields)
 end
 
 
---- A function of a cell: the median since the last report, or nil. A server in several
--- upstreams is in several reports of one run, and its median can be taken once.
+--- Make a function of a cell: its median since the last report, or nil. A median can be taken once, and a server may be
+-- in the reports of several upstreams.
 local function medians_of(histograms)
     local known = {}
     return function(cell)
@@ -98,8 +96,8 @@ local function medians_of(histograms)
 end
 
 
---- The peers' ids, and the figures of each since the last report; nothing while only the bootstrap
--- list is served, whose peers are counted but have no name to be reported by.
+--- The peers' ids, and the figures of each since the last report. Empty while the bootstrap list is served: its peers
+-- are counted, but they have no names for a report.
 local function figures_of(self, name, live, measured, breathe)
     local served = live.table and live.table.peers or {}
     local fields = live.costs and WITH_COST or FIELDS
@@ -123,7 +121,7 @@ local function figures_of(self, name, live, measured, breathe)
 end
 
 
---- The term and generation of the table that is served; nil while there is none.
+--- The term and generation of the table in use; nil if there is none.
 local function order_of(live)
     local served = live.table
     if served and served ~= live.bootstrap then
@@ -134,8 +132,7 @@ end
 
 local function report_of(self, name, measured, now, breathe)
     local dict, options, live = self.dict, self.options, self.upstreams()[name]
-    -- Durations by the monotonic clock: after a step of the other one a report would count a window of
-    -- a minute as one of a millisecond.
+    -- By the monotonic clock: if the time of day were set, an interval of a minute could count as a millisecond.
     local ended = clock.monotonic()
     local last = dict:get("reported_at/" .. name) or ended - options.report_interval_s
     dict:set("reported_at/" .. name, ended)
@@ -150,7 +147,8 @@ local function report_of(self, name, measured, now, breathe)
 end
 
 
---- Announce this load balancer for the upstreams whose tables do not name it: the controller then reads its reports.
+--- Announce this load balancer for the upstreams with tables that do not name it. The controller then reads its
+-- reports.
 local function announce(self)
     local options, upstreams, unread, lines = self.options, self.upstreams(), {}, {}
     for _, name in ipairs(options.names) do
@@ -161,9 +159,12 @@ local function announce(self)
         end
     end
     if self.store:outcome_changed("!reporters", unread[1] and "unread" or "read") then
-        ngx.log(ngx.NOTICE, "steelyard: the controller ",
-                unread[1] and "does not read the reports of " or "reads the reports of ", options.lb, " on ",
-                unread[1] and #unread .. " upstreams, " .. unread[1] .. " first: it is told" or "every upstream")
+        if unread[1] then
+            ngx.log(ngx.NOTICE, "steelyard: the controller does not read the reports of ", options.lb, " on ", #unread,
+                    " upstreams, ", unread[1], " first: this load balancer announces itself")
+        else
+            ngx.log(ngx.NOTICE, "steelyard: the controller reads the reports of ", options.lb, " on every upstream")
+        end
     end
     if unread[1] then
         local text = table.concat(lines, "", 1, math.min(#lines, ANNOUNCED_AT_ONCE))
@@ -184,7 +185,7 @@ function _M:run(now, breathe)
     for _, name in ipairs(options.names) do
         timers.guarded("upstream " .. name .. ": no traffic report: ", function()
             if not self.upstreams()[name] then
-                return -- it was removed meanwhile
+                return -- it was removed in the meantime
             end
             local text = traffic_report.encode(report_of(self, name, measured, now, breathe), breathe)
             local value = signature.sign(options.keys.reports, text, breathe)
