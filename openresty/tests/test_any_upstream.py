@@ -191,7 +191,7 @@ def test_a_request_that_has_to_be_tried_again_ends_when_its_upstream_is_gone(rig
         each.stop()
     request.join()
     assert answers[0].status == 502
-    assert "it was removed while a server of it was tried" in answers[0].json()["detail"]
+    assert "it was removed while one of its servers was tried" in answers[0].json()["detail"]
 
 
 def test_names_that_clients_make_up_are_counted_and_do_not_fill_the_log_or_the_memory(rig: Rig) -> None:

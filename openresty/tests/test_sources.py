@@ -631,7 +631,7 @@ HOSTILE = {
     "not_json": "\x00garbage",
     "too_large": "0" * 9_000_000,
     "upstream": '{"v":1,"upstream":"api","term":1,"generation":1,"issued_at_ms":1,'
-    '"law":"x","picker":"y","peers":[]}',
+    '"law":"x","picker":"y","reporters":[],"peers":[]}',
     "signed": signed("{}"),
 }
 

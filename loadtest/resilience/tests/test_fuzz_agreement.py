@@ -8,7 +8,7 @@ from steelyard_resilience.fuzz.targets.memcached_values import examples
 
 TABLE = (
     '{"v":1,"upstream":"web","term":3,"generation":118,"issued_at_ms":1790000000000,"law":"steelyard",'
-    '"picker":"vnswrr2","peers":[{"id":"b","address":"10.0.0.12:80","weight":%s,"baseline":1,"state":"up"},'
+    '"picker":"vnswrr2","reporters":[],"peers":[{"id":"b","address":"10.0.0.12:80","weight":%s,"baseline":1,"state":"up"},'
     '{"id":"a","address":"[::1]:80","weight":2,"baseline":1,"state":"up"}]}'
 )
 

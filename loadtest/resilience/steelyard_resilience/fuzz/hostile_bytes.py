@@ -65,7 +65,8 @@ ANSWERS = (
     b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 3000 + b"\r\n",
     b"HTTP/1.1 200 OK\r\nContent-Length: 300\r\n\r\n"
     # Of an upstream that nobody serves: without a key, a whole table of nginx's own is rightly believed.
-    b'{"v":1,"upstream":"nobody","term":9,"generation":9,"issued_at_ms":1,"law":"static","picker":"vnswrr","peers":[]}',
+    b'{"v":1,"upstream":"nobody","term":9,"generation":9,"issued_at_ms":1,"law":"static","picker":"vnswrr",'
+    b'"reporters":[],"peers":[]}',
     b"VALUE steelyard:1:weights:web 0 5\r\nhello\r\nEND\r\n",
     b"VALUE steelyard:1:weights:web 0 999999999\r\nx",
     b"VALUE steelyard:1:sample:web:server-1 0 -1\r\n\r\nEND\r\n",

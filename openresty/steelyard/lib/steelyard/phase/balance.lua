@@ -1,10 +1,8 @@
---- Choose the server: balancer_by_lua for this try, set_by_lua before nginx chooses a pool of connections.
+--- Choose the server: in balancer_by_lua for each try, in set_by_lua before nginx chooses a pool of connections.
 --
--- nginx's `keepalive` looks through its whole pool for a connection to the
--- chosen server. With thousands of servers that costs more than all the rest,
--- so their connections are split over several upstream blocks (shards), and the
--- block must be known when the request is proxied. Where ngx_lua has pools of
--- its own there is one block, and this only names it.
+-- nginx's `keepalive` looks through its whole pool for a connection to the chosen server. With thousands of servers
+-- that costs more than everything else. So their connections are split over several upstream blocks (shards), and
+-- shard() names the block before the request is proxied. If ngx_lua has pools of its own, there is one block.
 
 local balancer = require "ngx.balancer"
 local platform = require "steelyard.io.platform"
@@ -21,17 +19,17 @@ local recreate_request, set_header, get_method = balancer.recreate_request, ngx.
 local is_internal = ngx.req.is_internal
 local reserve, entry_of_request, choose, weigh = request_entry.reserve, request.entry, request.choose, request.weigh
 
--- NGX_BUSY, for which ngx_lua has no name: nginx answers 502, "no live upstreams".
+-- NGX_BUSY, which ngx_lua does not name: nginx answers 502, "no live upstreams".
 local NO_LIVE_UPSTREAMS = -3
 
--- Names of upstreams are no longer.
-local MAX_SHOWN = 64
+-- The greatest length of an upstream's name.
+local MAX_NAME = 64
 
 local _M = {}
 
 
---- End the request with a status; where only OpenResty's nginx can do that here, nginx answers 502, and
--- failure() with the status.
+--- End the request with a status. Only OpenResty's nginx can do that here; another nginx answers 502, and failure()
+-- answers with the status.
 local function end_as(status, entry, counted, why)
     if counted then
         worker.requests:none(entry, why)
@@ -42,7 +40,10 @@ local function end_as(status, entry, counted, why)
         tries.stuck_after[tries.n] = true
     end
     entry.failure.status = status
-    return ngx.exit(status and platform.any_status and status or NO_LIVE_UPSTREAMS)
+    if status and platform.any_status then
+        return ngx.exit(status)
+    end
+    return ngx.exit(NO_LIVE_UPSTREAMS)
 end
 
 
@@ -50,15 +51,15 @@ local function give_up(entry, counted, why, status)
     ngx.log(ngx.ERR, "steelyard: upstream ", entry.upstream, ": ", why)
     if status then
         worker.dict:incr("full/" .. entry.upstream, 1, 0)
-        entry.failure.is_full = true -- another location may have it wait (limit.after_full)
+        entry.failure.is_full = true -- the request may wait in another location (limit.after_full)
     end
     return end_as(status, entry, counted, why)
 end
 
 
---- A name that may come from a client, as it can be logged.
-local function shown(name)
-    return (string.gsub(string.sub(tostring(name), 1, MAX_SHOWN), "[^%w._:-]", function(character)
+--- A name that may come from a client, made safe for the log.
+local function printable(name)
+    return (string.gsub(string.sub(tostring(name), 1, MAX_NAME), "[^%w._:-]", function(character)
         return string.format("\\x%02x", string.byte(character))
     end))
 end
@@ -67,7 +68,7 @@ end
 --- Why there is no upstream of a name that balance() was given, and the status to answer.
 local function why_unknown()
     if get_last_failure() ~= nil then
-        return "it was removed while a server of it was tried", nil
+        return "it was removed while one of its servers was tried", nil
     elseif not worker.options.any_upstream then
         return "it is not among `upstreams` in init_worker", nil
     elseif not worker.listed_version then
@@ -77,7 +78,7 @@ local function why_unknown()
 end
 
 
---- End a request for an upstream that is not served. Clients may choose the name: the log has a line now and then.
+--- End a request for an upstream that is not served. Clients may choose the name, so only a few lines are logged.
 local function unknown(entry, counted)
     local why, status = why_unknown()
     worker.dict:incr("unknown_upstreams", 1, 0)
@@ -86,10 +87,9 @@ local function unknown(entry, counted)
 end
 
 
---- The peer of the first try: the one that shard() chose, if nothing has changed
--- meanwhile (reading a long request body takes its time); or limit(), this instant.
--- It is of the upstream that it was chosen for: an error_page may lead to another one.
-local function first(entry, live)
+--- The peer of the first try. A peer that shard() or limit() has chosen is used if nothing has changed since. Reading a
+-- long request body takes a while, and an error_page may lead to another upstream.
+local function first_peer(entry, live)
     local reservation = entry.reservation
     local peer = reservation.peer
     if peer then
@@ -103,8 +103,8 @@ local function first(entry, live)
 end
 
 
---- Ask nginx for as many tries as the request may have beyond the first, and remember which they are. None while
--- the budget is spent: the request then ends as its first try does, with the server's own answer if it has one.
+--- Ask nginx for the tries that the request may have beyond the first, and note their kind. There are none while the
+-- budget is spent: the request then ends as its first try does, with the server's own answer if it has one.
 local function ask_for_tries(live, entry, peer)
     local more_tries, is_spare = retries.given(live:tries_after(peer), live.settings.retries, platform.spare_try)
     local budget, over_budget = live.retry_budget, false
@@ -120,7 +120,7 @@ local function ask_for_tries(live, entry, peer)
 end
 
 
---- The status to answer with when the request may not be tried again, and what to say of it; nil when it may.
+--- If the request may not be tried again, the status to answer with, and the reason; nil if it may.
 local function refusal(live, entry)
     local last, method, budget = request.outcomes(entry)[entry.tries.n], get_method(), live.retry_budget
     local status = entry.retry.is_spare and retries.refusal(last)
@@ -136,43 +136,42 @@ local function refusal(live, entry)
 end
 
 
---- The function that nginx has called. Blocks whose balancer_by_lua is the same text have one, and so have those
--- that leave it with `return balance(...)`; one block has two only if it leaves it so now and then.
+--- The function that nginx has called. Upstream blocks with the same text in balancer_by_lua share one, and so do
+-- blocks that end it with `return balance(...)`. A block has two only if it does so now and then.
 local function outermost_function()
-    local level, found = 2, nil
+    local level, outermost = 2, nil
     local caller = debug.getinfo(level, "f")
     while caller do
-        level, found = level + 1, caller.func
+        level, outermost = level + 1, caller.func
         caller = debug.getinfo(level, "f")
     end
-    return found
+    return outermost
 end
 
 
--- By the block's outermost function: the `host` of the upstream that it served first, "" for none.
+-- The outermost function of a block -> the `host` of the first upstream that it served, "" for none.
 local host_of = {}
 
---- Why the upstream block that asks may not serve an upstream, or nil. Its pool is nginx's `keepalive`, which finds
--- connections by address alone: a request would go over one that was made for servers of another name.
+--- Why the current upstream block may not serve an upstream, or nil. Its pool is nginx's `keepalive`, which finds
+-- connections by address alone: a request could go over a connection for another host.
 local function why_not_here(live)
     local block, host = outermost_function(), live.settings.host or ""
-    local others = host_of[block]
-    if others == nil then
+    local first_host = host_of[block]
+    if first_host == nil then
         host_of[block] = host
-    elseif others ~= host then
+    elseif first_host ~= host then
         return "its upstream block keeps connections by address alone, and has some for "
-               .. (others == "" and "an upstream without `host`" or others)
-               .. "; give each `host` a block with a balancer_by_lua of its own, or take OpenResty"
+               .. (first_host == "" and "an upstream without `host`" or first_host)
+               .. "; give each `host` a block with a balancer_by_lua of its own, or use OpenResty"
     end
 end
 
 
---- Ask for the server's load (core/orca), in a request header; a client that asks for it itself is left its way.
+--- Ask for the server's load (core/orca) in a request header. A client's own header of this name stays.
 --
--- nginx has built the request before it asks for a server, so it is built again.
--- ngx_lua does that with the body that nginx has read, and does not look whether it
--- has read one, which would be the worker's end: a subrequest has none, and one that
--- was discarded is gone. (A body that is still coming in counts as none, too.)
+-- nginx builds the request before it asks for a server, so it has to be built again. ngx_lua builds it with the body
+-- that nginx has read, and crashes the worker if there is none. A subrequest has none, a discarded body is gone, and a
+-- body that is still coming in counts as none. Such requests are not built again.
 local function ask_for_load(format)
     local var = ngx.var
     if ngx.is_subrequest or var.http_endpoint_load_metrics_format then
@@ -197,7 +196,7 @@ function _M.balance(name)
     end
     local tries = entry.tries
     if worker.broken or not live then
-        entry.upstream = shown(name)
+        entry.upstream = printable(name)
         if worker.broken then
             return give_up(entry, counted, worker.broken)
         end
@@ -211,10 +210,10 @@ function _M.balance(name)
 
     local peer
     if tries.n == 0 or get_last_failure() == nil then
-        tries.from, entry.failure.status = tries.n + 1, nil -- an internal redirect may have brought it here again
-        peer = first(entry, live)
+        tries.from, entry.failure.status = tries.n + 1, nil -- another pass, after an internal redirect
+        peer = first_peer(entry, live)
         if peer then
-            -- A location to which the request is led after this one is internal, and nginx gives it another context.
+            -- A later location of this request would be internal, too, and has another context.
             entry.context = counted and is_internal() and ngx.ctx or nil
             ask_for_tries(live, entry, peer)
         end
@@ -231,7 +230,7 @@ function _M.balance(name)
 
     local settings = live.settings
     local timeouts = settings.timeouts
-    local ok, err = set_current_peer(peer.ip, peer.port, settings.host) -- Debian's ngx_lua passes over the host
+    local ok, err = set_current_peer(peer.ip, peer.port, settings.host) -- Debian's ngx_lua ignores the host
     if ok and keep_alive then
         ok, err = keep_alive()
     end
@@ -278,14 +277,14 @@ function _M.shard(name)
     end
     local peer = choose(live)
     if not peer then
-        return shards[1] -- where balance() says why
+        return shards[1] -- balance() then logs the reason
     end
     reserve(entry_of_request(), peer, live, false)
     return shards[peer.cell % #shards + 1]
 end
 
 
---- set_by_lua: what the servers of an upstream are called, for proxy_ssl_name: its `host`, or else its own name.
+--- set_by_lua: the host name of an upstream's servers, for proxy_ssl_name: its `host`, or else its own name.
 function _M.host(name)
     local live = worker.upstreams[name]
     return live and live.settings.host or name

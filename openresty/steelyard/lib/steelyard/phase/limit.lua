@@ -1,15 +1,13 @@
 --- Hold a request while every server is at max_conns: access_by_lua, where a request may wait.
 --
--- balancer_by_lua cannot wait. Here up to `queue.size` requests of each worker do, the more urgent first and of one
--- class in the order in which they came. Of the less urgent fewer may wait, so that there is a place for the others.
--- Only the first of them looks: at a server that a request of this worker has let go of, and each LOOK_S at
--- all, for what other workers did. A request that comes while a server has room does not queue behind them. A body
--- is read before, so that nothing comes between the end of the wait, or the look at who has room, and the server's
--- choice.
+-- balancer_by_lua cannot wait. Here up to `queue.size` requests of each worker wait: the more urgent first, and those
+-- of one class in the order of their arrival. The less urgent get a smaller part of the queue, so that the others find
+-- a place. Only the first of them looks for room: at servers that this worker's requests have left, and each LOOK_S at
+-- all servers, for room that other workers made. A request that comes while a server has room does not queue. A body
+-- is read before the wait, so that nothing comes between the end of the wait and the choice of the server.
 --
--- limit() stands in the location itself, and looks at each request, before a cache does. after_full() stands in the
--- one that error_page leads to, and has only those that balance() found no room for: what a cache answers never
--- comes there, and what comes has its body.
+-- limit() is for the location itself: it looks at each request, before a cache does. after_full() is for the location
+-- that error_page leads to. It gets only requests without room, with their bodies, and none that a cache answers.
 
 local request = require "steelyard.phase.request"
 local request_entry = require "steelyard.core.request_entry"
@@ -21,11 +19,11 @@ local ngx = ngx
 -- Twenty looks a second and worker, of O(servers).
 local LOOK_S = 0.05
 
--- Of what `priority` says, from 0 on, and what is taken for it where it says nothing: RFC 9218's urgencies.
-local CLASSES, USUAL = 8, 3
+-- The number of classes of `priority`, from 0 on, and the default class: RFC 9218's urgencies.
+local CLASSES, DEFAULT_CLASS = 8, 3
 
--- Of less than a millisecond the semaphore makes nothing, and does not wait at all: time would stand still.
-local LEAST_S = 0.002
+-- The semaphore does not wait at all for less than a millisecond, and ngx.now() would not move.
+local MIN_WAIT_S = 0.002
 
 local _M = {}
 
@@ -34,8 +32,8 @@ local Queue = {}
 Queue.__index = Queue
 
 
---- The requests of this worker that wait: the first looks for room, the others are behind it in their order; `freed`
--- lists addresses that the first has not looked at.
+--- The requests of this worker that wait, in order: the first looks for room. `freed` lists the addresses of servers
+-- with new room, for the first request to look at.
 local function queue_of(live)
     local queue = live.waiting
     if not queue then
@@ -46,7 +44,7 @@ local function queue_of(live)
 end
 
 
---- Take a request in: behind the first, and those that are as urgent.
+--- Add a request, behind the first one and those of its class.
 function Queue:join(entry, class)
     local at = #self + 1
     while at > 2 and self[at - 1].place.class > class do
@@ -58,8 +56,7 @@ function Queue:join(entry, class)
 end
 
 
---- Take a request out, and tell the next one when it is the first; also where it has ended meanwhile (its client has
--- left).
+--- Remove a request, and wake the next one if it was the first. The request may have ended (its client has left).
 function Queue:leave(entry)
     local at = 1
     while self[at] ~= entry do
@@ -73,23 +70,24 @@ function Queue:leave(entry)
 end
 
 
---- How urgent the request is: 0, the most, where nobody asks, to CLASSES - 1.
+--- The class of the request: from 0, the most urgent, to CLASSES - 1. Without the option `priority` it is 0.
 local function class_of(settings)
     if not settings.priority then
         return 0
     end
-    local class = tonumber(request.told(settings.priority)) or USUAL
+    local class = tonumber(request.value_of(settings.priority)) or DEFAULT_CLASS
     return math.floor(math.max(0, math.min(CLASSES - 1, class)))
 end
 
 
-local function wait_on(semaphore_, until_s, most_s)
-    return semaphore_:wait(math.max(LEAST_S, math.min(most_s, until_s - ngx.now())))
+--- Wait for a semaphore, at most `max_s` and until a time; return whether it was posted.
+local function wait_on(semaphore_, until_s, max_s)
+    return semaphore_:wait(math.max(MIN_WAIT_S, math.min(max_s, until_s - ngx.now())))
 end
 
 
---- A server that has been let go of since the last look and still has room, or nil.
-local function let_go(live, queue)
+--- A server that a request has left since the last look, and that still has room; or nil.
+local function freed_peer(live, queue)
     local freed = queue.freed
     for i = #freed, 1, -1 do
         local peer = live:with_room_at(freed[i])
@@ -101,7 +99,21 @@ local function let_go(live, queue)
 end
 
 
---- Wait until a server has room, and return it; nil when that takes too long, or too many wait.
+--- Look for room until a time, for the first request of a queue: a server, or nil.
+local function await_room(live, queue, until_s)
+    local peer = freed_peer(live, queue)
+    while not peer and ngx.now() < until_s do
+        local is_news = wait_on(queue.news, until_s, LOOK_S)
+        peer = freed_peer(live, queue)
+        if not peer and not is_news then
+            peer = request.choose(live)
+        end
+    end
+    return peer
+end
+
+
+--- Wait until a server has room, and return it; nil if that takes too long, or too many requests wait.
 local function wait(live, entry)
     local settings, queue, class = live.settings.queue, queue_of(live), class_of(live.settings)
     if #queue >= settings.size * (CLASSES - class) / CLASSES then
@@ -113,18 +125,16 @@ local function wait(live, entry)
     if queue[1] ~= entry then
         wait_on(entry.place.turn, until_s, settings.timeout_s)
     end
-    local is_first = queue[1] == entry
-    local peer = is_first and let_go(live, queue) or nil
-    while is_first and not peer and ngx.now() < until_s do
-        local told = wait_on(queue.news, until_s, LOOK_S)
-        peer = let_go(live, queue) or not told and request.choose(live) or nil
+    local peer
+    if queue[1] == entry then
+        peer = await_room(live, queue, until_s)
     end
     queue:leave(entry)
     return peer
 end
 
 
---- As wait(), for a subrequest: it may end without a word, so it has no place in the queue.
+--- As wait(), for a subrequest: nginx may end it without a log phase, so it has no place in the queue.
 local function wait_aside(live)
     local until_s, peer = ngx.now() + live.settings.queue.timeout_s, nil
     while not peer and ngx.now() < until_s do
@@ -138,14 +148,19 @@ end
 --- Have the request wait while all servers are full, then go on, or end with `full_status`.
 local function wait_or_refuse(live)
     if not live:full() then
-        return -- balance() says what else is wrong
+        return -- balance() answers any other failure
     end
     local entry, counted = request.entry()
     local name = live.name
-    local peer = live.settings.queue and (counted and wait(live, entry) or not counted and wait_aside(live))
+    local peer
+    if live.settings.queue and counted then
+        peer = wait(live, entry)
+    elseif live.settings.queue then
+        peer = wait_aside(live)
+    end
     if peer then
-        -- A body of HTTP/2 that has no length is not read yet: the server may be full again by then. (Of a version
-        -- that ngx_lua has no number for, as HTTP/1.9, it says nil.)
+        -- A body of HTTP/2 without a length is not read yet, and the server may be full again by then. (The version is
+        -- nil if ngx_lua has no number for it, as for HTTP/1.9.)
         local waited = (ngx.req.http_version() or 1.1) < 2 or ngx.var.content_length ~= nil
         request_entry.reserve(entry, peer, live, waited)
         return
@@ -165,22 +180,22 @@ end
 function _M.limit(name)
     local live = worker.upstreams[name]
     if worker.broken or not live then
-        return -- balance() says so
+        return -- balance() answers that
     end
     local var = ngx.var
     if live.settings.queue and (var.content_length or var.http_transfer_encoding) then
-        ngx.req.read_body() -- while it comes in, others may fill the servers
+        ngx.req.read_body() -- other requests may fill the servers while it comes in
     end
     return wait_or_refuse(live)
 end
 
 
 --- access_by_lua of a location that error_page leads to: as limit(), for a request that balance() found no room for.
--- Any other failure stays what it was.
+-- Any other failure keeps its status.
 function _M.after_full(name)
     local live, entry = worker.upstreams[name], request.open_entry()
     if not entry or not entry.upstream then
-        return ngx.exit(503) -- balance() was not asked: limit_req, or something like it, says no
+        return ngx.exit(503) -- balance() was not called: limit_req or the like refused the request
     elseif not live or not entry.failure.is_full or entry.upstream ~= name then
         return ngx.exit(request.failed_as(entry))
     end
@@ -189,7 +204,7 @@ function _M.after_full(name)
 end
 
 
---- Tell the first of the requests that wait for a server of the upstream: this one has been let go of.
+--- Announce to the first waiting request of an upstream that a request has left this server.
 function _M.freed(name, peer)
     local live = worker.upstreams[name]
     local queue = live and live.waiting

@@ -1,9 +1,8 @@
---- The upstreams that this worker serves because the controller's list has them, and not nginx.conf
--- (option `any_upstream`): each begins when the list names it, and is gone at once when it no longer does.
+--- The upstreams of the controller's list, with the option `any_upstream`: this worker serves one as soon as the list
+-- names it, and no longer once the list does not.
 --
--- The worker's tables of upstreams are replaced and never edited: whoever walks one goes on with what it had,
--- and finds that an upstream is gone when it looks it up. A request that was sent to a server of it is answered
--- by that server.
+-- The worker's tables of upstreams are replaced and never edited, so a walk over one goes on with the old table. A
+-- look-up shows that an upstream is gone. A request that was sent to one of its servers is answered by that server.
 
 local clock = require "steelyard.io.clock"
 local list_fetch = require "steelyard.io.list_fetch"
@@ -12,27 +11,27 @@ local table_acceptance = require "steelyard.io.table_acceptance"
 local timers = require "steelyard.io.timers"
 local upstream_list = require "steelyard.core.upstream_list"
 
--- So many, of ten servers each, were measured; they have a third of the cells.
-local MOST = 1000
+-- Measured with this many upstreams of ten servers each; they use a third of the cells.
+local MAX_UPSTREAMS = 1000
 
--- What is kept of an upstream in the shared dict, beside its table and its health. The number of its last
--- traffic report stays: the controller takes none with a lower one.
+-- The keys of an upstream in the shared dict, besides those of its table and its health. The number of its last traffic
+-- report stays: the controller refuses a report with a lower one.
 local KEPT = {
     "subrequests/", "subrequests_counted/", "retries/", "retries_refused/", "full/", "queued/", "unlogged/",
     "costs_malformed/", "eject/", "ejecting/", "checked/", "reported_at/", "saved_at/", "due/eject/", "due/check/",
     "sessions_closed/",
 }
 
--- By then every worker has seen the list, and handed in its counts.
+-- By then every worker has seen the list, and flushed its counts.
 local FORGET_AFTER_S = 2
 
--- In the shared dict: the names that are served out of the list.
+-- The key of the served names of the list.
 local SERVED = "listed_upstreams"
 
 local _M = {}
 
 
---- Free what is kept of an upstream, in this worker and in the shared dict.
+--- Forget an upstream, in this worker and in the shared dict.
 local function forget(worker, name, breathe)
     worker.store:forget(name)
     worker.health:forget(name)
@@ -46,7 +45,7 @@ local function forget(worker, name, breathe)
 end
 
 
---- Free what is kept of upstreams that have not come back; in a timer.
+--- Forget the upstreams that have not come back. Runs in a timer.
 local function forget_all(premature, worker, names)
     if premature then
         return
@@ -60,28 +59,28 @@ local function forget_all(premature, worker, names)
 end
 
 
---- The names that are served out of the list, and how many there is no room for. One that is served stays: who comes
--- too late is left out, whatever its name. All workers go by what the dict says was served, and say so there; to
--- choose again from what another one has just chosen gives the same.
+--- Choose the names of the list to serve. Return them, and how many found no room. A served name keeps its place; the
+-- last ones to come are left out. All workers start from the served names in the dict, and write their choice there. A
+-- second worker makes the same choice from the result of the first.
 local function chosen(options, listed, dict)
-    local served, names, beyond = {}, {}, 0
+    local served, known, new = {}, {}, {}
     for name in string.gmatch(dict:get(SERVED) or "", "[^\n]+") do
         served[name] = true
     end
-    for pass = 1, 2 do
-        for _, name in ipairs(listed.names) do
-            local is_known = served[name] or false
-            if not options.declared[name] and is_known == (pass == 1) then -- nginx.conf is stronger
-                if #names < MOST then
-                    names[#names + 1] = name
-                else
-                    beyond = beyond + 1
-                end
-            end
+    for _, name in ipairs(listed.names) do
+        if not options.declared[name] then -- a declaration in nginx.conf overrides the list
+            local names = served[name] and known or new
+            names[#names + 1] = name
+        end
+    end
+    local names = {}
+    for _, candidates in ipairs({ known, new }) do
+        for i = 1, math.min(#candidates, MAX_UPSTREAMS - #names) do
+            names[#names + 1] = candidates[i]
         end
     end
     dict:set(SERVED, table.concat(names, "\n"))
-    return names, beyond
+    return names, #known + #new - #names
 end
 
 
@@ -91,13 +90,13 @@ local function log(worker, added, removed, beyond)
         ngx.log(ngx.NOTICE, "steelyard: the list of upstreams has ", added, " more and ", removed, " less than before")
     end
     if worker.store:outcome_changed("!beyond", beyond > 0 and "beyond" or "ok") and beyond > 0 then
-        ngx.log(ngx.ERR, "steelyard: the list has ", beyond, " upstreams more than the ", MOST, " that are served: ",
-                "those that came last are left out")
+        ngx.log(ngx.ERR, "steelyard: the list has ", beyond, " upstreams more than the ", MAX_UPSTREAMS, " that are ",
+                "served: those that came last are left out")
     end
 end
 
 
---- Serve what the list has, if it is another one than before.
+--- Serve the upstreams of the list, if it has changed.
 -- @param begin function(worker, name, settings) -> an upstream
 function _M.follow(worker, begin, breathe)
     local options, store = worker.options, worker.store
@@ -105,7 +104,10 @@ function _M.follow(worker, begin, breathe)
         return
     end
     local version = store:version(list_fetch.NAME)
-    local text = version ~= worker.listed_version and store:table_text(list_fetch.NAME)
+    if version == worker.listed_version then
+        return
+    end
+    local text = store:table_text(list_fetch.NAME)
     local listed = text and upstream_list.decode(text)
     if not listed then
         return

@@ -1,5 +1,4 @@
---- The request that is being served: a key that lasts from its first phase to its
--- log, its entry among the open requests, and what nginx says of its tries.
+--- The current request: its key, its entry among the open requests, and its tries as nginx's variables have them.
 
 local address = require "steelyard.core.address"
 local base = require "resty.core.base"
@@ -12,19 +11,18 @@ local worker = require "steelyard.phase.worker"
 
 local cast, tonumber, get_request = ffi.cast, tonumber, base.get_request
 local ngx = ngx
-local start_time, http_version = ngx.req.start_time, ngx.req.http_version -- the latter is not in stream {}
+local start_time, http_version = ngx.req.start_time, ngx.req.http_version -- http_version is not in stream {}
 local uintptr = ffi.typeof("uintptr_t")
 local watch_end = request_end.watch
 
--- Entries of subrequests by their keys. Each is in a context, which nginx drops with the whole request; an internal
--- redirect takes it away only from the subrequest.
+-- The entries of subrequests by their keys, weak. The context of the subrequest has the entry until nginx drops it with
+-- the whole request. After an internal redirect the subrequest has another context.
 local of_subrequests = setmetatable({}, { __mode = "v" })
 
 local _M = {}
 
 
---- The request's address. nginx uses it again after the log phase; together
--- with the start time it names one request.
+--- The request's address. nginx uses the memory again after the log phase; address and start time name one request.
 function _M.key()
     -- Pointers have 47 bits here, so the double is exact. (A tail call would
     -- keep LuaJIT from compiling this.)
@@ -41,16 +39,16 @@ local function unended(key, started)
     local requests = worker.requests
     local entry = requests:find(key, started)
     if entry and entry.ended[0] ~= 0 then
-        requests:abandon(key) -- of one that was not logged, and began in the same millisecond and memory
+        requests:abandon(key) -- an unlogged request, which began in the same millisecond and memory
         return nil
     end
     return entry
 end
 
 
---- The request's entry, opened from the location that it is in now if need be. It is held in flight, but for a
--- subrequest's: nginx runs no log phase for it unless its location has `log_subrequest on`, nor when the client leaves.
--- @return the entry, and whether it is held
+--- The request's entry; the first call opens it. The entry of a subrequest is not counted in flight: nginx runs no log
+-- phase for it without `log_subrequest on` in its location, nor when the client leaves.
+-- @return the entry, and whether it is counted in flight
 function _M.entry()
     local key, started = key_of_request(), start_time()
     if not ngx.is_subrequest then
@@ -72,9 +70,9 @@ function _M.entry()
 end
 
 
---- The entry of a subrequest where it has tries though nginx begins with the first: after an internal redirect, which
--- nginx lists them of. Where it does not they are of a subrequest that ended without being logged, and began in the
--- same millisecond and memory as this one: it is forgotten, and another opened.
+--- The entry of a subrequest that has tries, although nginx begins with the first one. After an internal redirect,
+-- nginx still lists those tries. Otherwise they belong to an unlogged subrequest, which began in the same millisecond
+-- and memory: that entry is forgotten, and another one opened.
 function _M.reopened_if_foreign(entry)
     if #try_outcomes.split(ngx.var.upstream_addr) > entry.tries.n then
         return entry
@@ -84,7 +82,7 @@ function _M.reopened_if_foreign(entry)
 end
 
 
---- The entry that an earlier phase opened, or nil, in the log phase; and the request's key.
+--- In the log phase: the entry that an earlier phase opened, or nil, and the request's key.
 function _M.ended_entry()
     local key = key_of_request()
     local entry = worker.requests:find(key, start_time())
@@ -92,13 +90,13 @@ function _M.ended_entry()
 end
 
 
---- The same in a phase before that.
+--- In an earlier phase: the entry of the request, or nil.
 function _M.open_entry()
     return (unended(key_of_request(), start_time()))
 end
 
 
---- The entry of a subrequest that ends now, wherever its redirects have led it, or nil; it is then forgotten.
+--- Take out the entry of a subrequest that ends now, whatever its redirects; nil if there is none.
 function _M.ended_subrequest()
     local key = key_of_request()
     local entry = of_subrequests[key]
@@ -107,22 +105,22 @@ function _M.ended_subrequest()
 end
 
 
---- What is told of the request's cost, or priority, of any type: by a variable, or a function; nil where that raises an
--- error.
-local function told(how)
+--- The value of an option such as `cost` or `priority` for this request, of any type.
+-- @param how the name of a variable, or a function; nil is returned if it raises an error
+local function value_of(how)
     if type(how) == "string" then
         return ngx.var[how]
     end
-    local ok, answer = pcall(how)
-    return ok and answer or nil
+    local ok, value = pcall(how)
+    return ok and value or nil
 end
 
 
-_M.told = told
+_M.value_of = value_of
 
 
 local function weighed(live, how)
-    local weight, cost, is_malformed = live.costs:weigh(told(how))
+    local weight, cost, is_malformed = live.costs:weigh(value_of(how))
     if is_malformed then
         worker.dict:incr("costs_malformed/" .. live.name, 1, 0)
     end
@@ -130,8 +128,7 @@ local function weighed(live, how)
 end
 
 
---- Weigh a request of an upstream that tells costs, if it does before they are served. A retry weighs what the first
--- try did.
+--- Weigh a request of an upstream with the option `cost`. A retry weighs the same as the first try.
 function _M.weigh(entry, live)
     local price = entry.price
     if price.upstream ~= live then
@@ -144,7 +141,7 @@ function _M.weigh(entry, live)
 end
 
 
---- What a request has cost that was completed; nil where nobody tells. To be asked once.
+--- The cost of a completed request; nil if its upstream has no costs. Call it once.
 function _M.cost(entry)
     local price = entry.price
     local live = price.upstream
@@ -153,7 +150,7 @@ function _M.cost(entry)
     end
     local at_end = live.settings.cost_at_end
     if price.weight then
-        return at_end and request_cost.number(told(at_end)) or price.cost
+        return at_end and request_cost.number(value_of(at_end)) or price.cost
     end
     local _, cost = weighed(live, at_end)
     return cost
@@ -171,7 +168,7 @@ function _M.outcomes(entry)
 end
 
 
---- The status that a request has failed with. `error_page ... =` takes nginx's away; the last try still has its own.
+--- The status with which a request has failed. `error_page ... =` discards nginx's; the last try still has its own.
 -- @param entry its entry, or nil
 function _M.failed_as(entry)
     local status = entry and entry.failure.status
@@ -186,17 +183,20 @@ function _M.failed_as(entry)
 end
 
 
---- The keys of both ends of the client's connection (core/address); nil where other requests share it (HTTP/2, HTTP/3),
--- or it is at a Unix socket.
+--- The keys of both ends of the client's connection (core/address); nil if other requests share it (HTTP/2, HTTP/3), or
+-- it is a Unix socket.
 function _M.client()
     local version, var = http_version and http_version() or 1, ngx.var
     local ip, port = var.realip_remote_addr or var.remote_addr, var.realip_remote_port or var.remote_port
-    local client = version < 2 and address.key_of(ip, port) or nil
+    if version >= 2 then
+        return nil
+    end
+    local client = address.key_of(ip, port)
     return client and { client, address.key_of(var.server_addr, var.server_port) }
 end
 
 
---- What an upstream's picker hashes of the request; nil where it hashes nothing, or there is no such thing.
+--- The value that an upstream's picker hashes; nil if it hashes nothing, or the request has no such value.
 function _M.hash_key(live)
     local how = live.hash_variable
     if type(how) ~= "function" then
@@ -205,14 +205,14 @@ function _M.hash_key(live)
     local ok, key = pcall(how)
     if not ok then
         worker.log_seldom("hash_key_logged/" .. live.name, ngx.ERR, live.name,
-                          "the function in hash_key fails, and its requests are spread as those without a key: ", key)
+                          "the function in hash_key fails, and its requests are spread like those without a key: ", key)
     end
     return ok and key and tostring(key) or nil
 end
 
 
---- Choose the peer of a request: that of its session where there are sessions and it has room, else one that is
--- half-open if its time has come, else the picker's.
+--- Choose the peer of a request. The first of these: the peer of its session, if that has room; a half-open peer that
+-- is due for a probe; the picker's choice.
 function _M.choose(live)
     local sticky = live.sticky
     local peer = sticky and sticky:peer(ngx.var[sticky.variable])

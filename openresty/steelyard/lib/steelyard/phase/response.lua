@@ -1,14 +1,10 @@
---- After the tries of a request: tell the client which server answered, or why none did, and count it.
+--- After the tries of a request: name the server that answered, or say why none did, and count the outcome.
 --
--- One line at http or server level serves a configuration that mixes our
--- upstreams with nginx's own. Requests that none of ours chose for have no
--- entry, but one of our servers may have done their work all the same, and been
--- busy with it: they count for that server too.
+-- One line at http or server level serves a configuration that mixes our upstreams with nginx's own. A request without
+-- one of our upstreams has no entry. But one of our servers may still have answered it, and it counts for that server.
 --
--- A request is in flight at its server until the log phase, unless `release` is
--- told earlier that the server has done its work: nginx goes on sending to a slow
--- client what the server has long been rid of, and a connection that is open for
--- long need not mean work.
+-- A request is in flight at its server until the log phase, or until release() ends that earlier. nginx may go on
+-- sending to a slow client after the server has finished, and a long open connection need not mean work.
 
 local add_header = require("ngx.resp").add_header
 local limit = require "steelyard.phase.limit"
@@ -25,21 +21,21 @@ local open_entry, outcomes_of = request.open_entry, request.outcomes
 local cost_of = request.cost
 local latency_of = try_outcomes.latency_ms
 
--- What was in flight when the tries came, where nobody wants to know; and the statuses that count as failures, too.
+-- In place of a try's requests in flight, or of failure statuses, if there are none.
 local NONE = {}
 
--- Looking for a header costs 0.15 us, and there are three: while no server of an upstream has sent one, answers are
--- looked at as often as this.
+-- Looking for a header costs 0.15 us, and there are three. While no server of an upstream has sent one, answers are
+-- looked at this often.
 local LOOK_S = 0.1
 
--- Of $upstream_cache_status: no server was asked, or it was of no use.
+-- Values of $upstream_cache_status: no server was asked, or its answer was not used.
 local FROM_CACHE = { HIT = true, STALE = true, UPDATING = true }
 
 local _M = {}
 
 
---- Tell whether what follows the header is open for long, and no measure of the server's work: an
--- upgraded connection (WebSocket), or server-sent events.
+--- Whether the answer is a stream, which may be open for long without work: an upgraded connection (WebSocket), or
+-- server-sent events.
 local function is_stream()
     if ngx.status == 101 then
         return true
@@ -49,8 +45,8 @@ local function is_stream()
 end
 
 
---- header_filter_by_lua: let go of the server when a stream begins; body_filter_by_lua: when it has
--- sent all of its response, whether or not the client has got it yet.
+--- End the request at its server before the log phase. In header_filter_by_lua: when a stream begins. In
+-- body_filter_by_lua: when the server has sent its whole response. The client may not have got it yet.
 function _M.release()
     local entry = open_entry()
     if not entry or not entry.held_cell then
@@ -72,7 +68,7 @@ function _M.release()
 end
 
 
---- Whether the answer is that of the last try's server: not where an error_page has something else answer, or a cache.
+--- Whether the answer is from the server of the last try, and not from an error_page or a cache.
 local function is_of_last_try(entry)
     local is_same_location = not is_internal() or entry.context and entry.context == ngx.ctx
     return entry.tries.n > 0 and is_same_location and not FROM_CACHE[ngx.var.upstream_cache_status]
@@ -81,8 +77,8 @@ end
 
 --- header_filter_by_lua: add X-Steelyard-Server, the id of the server that answered.
 --
--- Costs about 1 us of a request's 20. Free, but an address and not a name, is
--- nginx's own `add_header X-Steelyard-Server $upstream_addr;`.
+-- It costs about 1 us of a request's 20. nginx's own `add_header X-Steelyard-Server $upstream_addr;` is free, but has
+-- an address and not a name.
 function _M.header()
     local entry = open_entry()
     if entry and is_of_last_try(entry) then
@@ -92,8 +88,8 @@ function _M.header()
 end
 
 
---- header_filter_by_lua: have the client's session at the server that answered, by a cookie. What the server
--- itself sets stays. An answer of 500 and above begins no session and moves none.
+--- header_filter_by_lua: bind the client's session to the server that answered, by a cookie. The server's own cookies
+-- stay. An answer of 500 and above neither begins nor moves a session.
 function _M.sticky()
     local entry = open_entry()
     local live = entry and worker.upstreams[entry.upstream]
@@ -109,15 +105,14 @@ function _M.sticky()
 end
 
 
---- The content of `error_page 429 502 503 504 @...`: a problem document that
--- says why, with the status that nginx would have answered.
+--- The content of `error_page 429 502 503 504 @...`: a problem document with the reason, and the status of nginx.
 function _M.failure()
     local entry = open_entry()
     local status = request.failed_as(entry)
     local detail, extra = problem.of_request(entry, entry and outcomes_of(entry), ngx.var.upstream_status ~= nil)
     ngx.status = status
     local live = entry and entry.failure.is_full and worker.upstreams[entry.upstream]
-    if live then -- balancer_by_lua could not say it
+    if live then -- balancer_by_lua cannot set a header
         ngx.header["Retry-After"] = live.settings.retry_after_s
     end
     ngx.header["Content-Type"] = problem.CONTENT_TYPE
@@ -126,8 +121,8 @@ function _M.failure()
 end
 
 
---- Note what a server says of its load (ORCA), as it came; it is read once a report. gRPC's servers say it
--- in binary, in the trailers. Returns it.
+--- Note the text of a server's load report (ORCA), and return it; it is parsed once a traffic report. Servers of gRPC
+-- send it in binary, in the trailers.
 local function note_load(var, live, address)
     local load = var.upstream_http_endpoint_load_metrics
     if not load then
@@ -142,20 +137,20 @@ local function note_load(var, live, address)
 end
 
 
---- Note what a server says of how busy it is, where servers say so or it is time to look. Picks go by what it says
--- that it has in flight; that was true when its header came.
--- @param header_at when the header came, where that is known better than by nginx's variables
+--- Note a server's own reports of its load and of its requests in flight, if servers send them or a look is due. Picks
+-- go by the requests in flight as of the header's time.
+-- @param header_at when the header came, if that is known better than from nginx's variables
 local function note_busy(var, entry, peer, live, at, header_at)
-    local looks, load, header = math.abs(at - live.looked_at) >= LOOK_S, nil, nil
-    if looks or live.reports_load then
+    local is_look_due, load, header = math.abs(at - live.looked_at) >= LOOK_S, nil, nil
+    if is_look_due or live.reports_load then
         load = note_load(var, live, peer.address)
         live.reports_load = live.reports_load or load ~= nil
     end
-    if looks or live.reports_in_flight then
+    if is_look_due or live.reports_in_flight then
         header = var.upstream_http_x_steelyard_in_flight
         live.reports_in_flight = live.reports_in_flight or header ~= nil
     end
-    if looks then
+    if is_look_due then
         live.looked_at = at
     end
     local in_flight = tonumber(header) or load and orca.in_flight(load, ngx.decode_base64)
@@ -167,8 +162,8 @@ local function note_busy(var, entry, peer, live, at, header_at)
 end
 
 
---- body_filter_by_lua, as the body of a stream begins (unbuffered, nginx flushes the header then): note what the server
--- says in the header. The log phase comes when the stream has ended, which may be minutes later.
+--- body_filter_by_lua, when the body of a stream begins (unbuffered, nginx flushes the header then): note the server's
+-- reports in the header. The log phase comes at the end of the stream, which may be minutes later.
 function _M.begun()
     local entry, at = open_entry(), now()
     local live = entry and worker.upstreams[entry.upstream]
@@ -180,7 +175,7 @@ function _M.begun()
 end
 
 
---- body_filter_by_lua, at the first event of a stream, whose header may have come at once and says nothing.
+--- body_filter_by_lua, at the first event of a stream: note its time. The header may have come long before it.
 -- @param header_at the time of begun()
 function _M.first_event(header_at)
     local entry = open_entry()
@@ -190,8 +185,8 @@ function _M.first_event(header_at)
 end
 
 
---- What the grpc-status of the last answer says of its try: it is in the trailers, or where there is nothing else
--- in the header. Nil where the upstream does not have the option, or none came (a stream that was broken off).
+--- The verdict of the last answer's grpc-status. It is in the trailers, or in the header of an answer without a body.
+-- Nil without the option `grpc`, or if no status came (a broken stream).
 local function grpc_verdict(var, live)
     local status = live and live.settings.grpc
                    and (var.upstream_trailer_grpc_status or var.upstream_http_grpc_status)
@@ -199,28 +194,29 @@ local function grpc_verdict(var, live)
 end
 
 
---- Whether the server hung up, or said nothing more, before its body was as long as its header said. A client that
--- leaves ends the request before it is complete. Of a body without a Content-Length nobody knows; and what nginx throws
--- away unread (for X-Accel-Redirect, an error_page, auth_request) was not too short.
+--- Whether the server sent less of its body than its Content-Length. Without a Content-Length that is unknown. A client
+-- that leaves ends the request before it is complete. A body that nginx discards unread (for X-Accel-Redirect, an
+-- error_page, auth_request) does not count as cut.
 local function is_cut(var, status)
-    local said = var.upstream_http_content_length
-    local lengths = said and var.upstream_response_length
-    if said == lengths or not tonumber(said) or status < 200 or status > 299 then
+    local declared = var.upstream_http_content_length
+    local lengths = declared and var.upstream_response_length
+    if declared == lengths or not tonumber(declared) or status < 200 or status > 299 then
         return false
     end
-    local came = tonumber(lengths) or tonumber(string.match(lengths or "", "(%d+)$"))
-    return came ~= nil and came > 0 and came < tonumber(said) and var.request_completion == "OK"
+    local received = tonumber(lengths) or tonumber(string.match(lengths or "", "(%d+)$"))
+    return received ~= nil and received > 0 and received < tonumber(declared) and var.request_completion == "OK"
            and not ngx.is_subrequest and get_method() ~= "HEAD" and not var.upstream_http_x_accel_redirect
 end
 
 
+--- Count the tries of a request.
 local function count(requests, entry)
     local tries, var, live, at = entry.tries, ngx.var, worker.upstreams[entry.upstream], now()
     local in_flight = tries.in_flight or NONE
     local failures = live and live.settings.failure_statuses or NONE
     local status = tries.n == 1 and tonumber(var.upstream_status)
     if status and status < 500 then
-        -- One try, one number: nothing else is in nginx's lists.
+        -- With one try, nginx's variables hold one number each.
         worker.answered(entry.upstream, tries[1])
         local failed = failures[status] or is_cut(var, status)
         local verdict = failed and "failed" or grpc_verdict(var, live) or "completed"
@@ -228,13 +224,13 @@ local function count(requests, entry)
         latency_ms = event_ms and latency_ms and latency_ms + event_ms or latency_ms
         requests:tried(tries[1], verdict, latency_ms, at, in_flight[1],
                        verdict == "completed" and cost_of(entry) or nil)
-        if live and not event_ms then -- a stream's header was noted when it began
+        if live and not event_ms then -- begun() has noted a stream's header
             note_busy(var, entry, tries[1], live, at)
         end
         return
     end
     local addresses, outcomes = try_outcomes.split(var.upstream_addr), outcomes_of(entry)
-    if addresses[#addresses] == tries[tries.n].address then -- else another upstream had the last word
+    if addresses[#addresses] == tries[tries.n].address then -- else another upstream had the last try
         local last = outcomes[tries.n]
         last.latency_ms = last.latency_ms and last.latency_ms + (entry.event_ms or 0)
         if live and not entry.event_ms then
@@ -275,7 +271,7 @@ local function cell_of(address)
 end
 
 
---- Count what nginx itself sent to our servers, by another upstream.
+--- Count the tries at our servers by an upstream of nginx itself.
 local function count_bystander(requests)
     local var = ngx.var
     local addresses = var.upstream_addr
@@ -294,8 +290,8 @@ local function count_bystander(requests)
 end
 
 
---- Count what became of a subrequest for which nginx runs the log phase (`log_subrequest on`), if one of our
--- upstreams chose its server. Return whether it was counted.
+--- Count a subrequest with a log phase (`log_subrequest on`), if one of our upstreams chose its server. Return whether
+-- it was counted.
 local function count_subrequest(requests)
     local entry = ngx.is_subrequest and request.ended_subrequest()
     if not entry or entry.tries.n == 0 then
@@ -307,8 +303,8 @@ local function count_subrequest(requests)
 end
 
 
---- Have $steelyard_server, $steelyard_tries and $steelyard_why say where the request went: for the access log, or a
--- span. nginx knows them where nginx.conf sets them.
+--- Set $steelyard_server, $steelyard_tries and $steelyard_why for the access log, or a span. nginx has these variables
+-- only if nginx.conf sets them.
 local function explain(entry)
     local ok = pcall(function()
         local var, tries = ngx.var, entry.tries
@@ -322,7 +318,7 @@ local function explain(entry)
 end
 
 
---- log_by_lua: count what became of the request, and let go of its server.
+--- log_by_lua: count the outcome of the request, and end it at its server.
 function _M.log()
     local requests, entry, key = worker.requests, request.ended_entry()
     if not entry then

@@ -1,23 +1,22 @@
---- What Lua in nginx.conf reads of an upstream's servers, and tells of them; all workers go by what one is
--- told.
+--- An upstream's servers, for Lua in nginx.conf: read their state, and mark them up or down for all workers.
 --
--- A server that is marked down is out as one that fails its checks is: its weight stays what it was, and when
--- all are out, all are used. Marks lie in the shared dict: they outlast a reload, and end with nginx.
+-- A server that is marked down is out like one that fails its checks: its weight stays, and when all are out, all are
+-- used. Marks are in the shared dict: they outlive a reload, and end with nginx.
 
 local clock = require "steelyard.io.clock"
 local peer_health = require "steelyard.io.peer_health"
 local status_pages = require "steelyard.phase.status_pages"
 local worker = require "steelyard.phase.worker"
 
--- Ten years: until it is marked up.
+-- Ten years, in effect until it is marked up.
 local FOREVER_S = 3e8
 
 local _M = {}
 
 
---- The servers of an upstream in id order, as the status page has them; what is not known is ngx.null. Where
--- a request may wait (access_by_lua, content_by_lua, timers): thousands are gathered in slices.
--- @return nil and the reason where there is no such upstream
+--- The servers of an upstream in id order, as the status page has them; unknown values are ngx.null. Call it in phases
+-- that may wait (access_by_lua, content_by_lua, timers): thousands of servers are gathered in slices.
+-- @return the rows; nil and the reason if there is no such upstream
 function _M.servers(name)
     local live = worker.upstreams[name]
     if not live then
@@ -36,8 +35,12 @@ local function peer_of(live, server)
 end
 
 
---- Tell how a server is: "down" (out, for so many seconds or until it is "up"), "up" (whatever health has
--- said of it is forgotten), or "failed" (it gave no answer: one of max_fails). In any phase.
+--- Mark a server, in any phase:
+--
+--   "down"     it is out, for `seconds` or until it is "up"
+--   "up"       all marks except those of checks are removed
+--   "failed"   it gave no answer: a try of max_fails
+--
 -- @param server its id, or its address
 -- @return true; nil and the reason
 function _M.mark(name, server, how, seconds)

@@ -1,10 +1,10 @@
---- Close the sessions of this worker whose time has come: those of servers that have left, and those that are too old.
+--- Close sessions of this worker: those at servers that have left, and those that are too old.
 
 local clock = require "steelyard.io.clock"
 local connections = require "steelyard.io.connections"
 local long_sessions = require "steelyard.core.long_sessions"
 
--- How often requests are looked at: 0.15 us each. While some are to be closed it is every tick.
+-- The time between two looks at all requests, 0.15 us each. While sessions are being closed, each tick looks.
 local LOOK_S = 0.5
 
 local sessions, next_look = long_sessions.new(math.random), 0
@@ -12,7 +12,7 @@ local sessions, next_look = long_sessions.new(math.random), 0
 local _M = {}
 
 
---- Close some. In one turn, without a pause: who has which connection is true in that turn alone.
+--- Close some of them, in one turn without a pause: a connection may belong to another request in the next turn.
 function _M.run(worker)
     local now = clock.monotonic()
     if not worker.closes_sessions or now < next_look then

@@ -1,10 +1,8 @@
---- The pages about this load balancer: /steelyard/status, JSON for people, /steelyard/metrics, for Prometheus, and
--- whether requests may be sent to it.
+--- The pages about this load balancer: /steelyard/status (JSON), /steelyard/metrics (Prometheus), and readiness.
 --
--- The first two show one plain table: what is served, and why. Upstreams' `peers` are rows in
--- id order. They are gathered in slices: a table that is taken meanwhile shows in
--- the next document, counters may be some milliseconds apart. Who may read a page is
--- checked here, and long answers are sent in pieces, so that requests are served
+-- The first two show one document: the servers in use, and the reasons. The `peers` of an upstream are rows in id
+-- order. They are gathered in slices. A table that is published in between shows in the next document, and counters
+-- may be a few milliseconds apart. Access is checked here. Long answers are sent in pieces, with requests served in
 -- between.
 
 local address = require "steelyard.core.address"
@@ -25,7 +23,7 @@ local ROWS = 20
 -- About 0.5 ms of encoding.
 local ROWS_TO_SEND = 100
 
-local WELL = { kind = "ok" }
+local HEALTHY = { kind = "ok" }
 
 local _M = {}
 
@@ -38,23 +36,27 @@ local function or_null(value)
 end
 
 
-local function row_of(live, peer, weight, total, sick)
+--- The row of a peer.
+-- @param weight its weight if it is eligible, else nil
+-- @param total  the weight of all eligible peers
+-- @param mark   its mark of health (io/peer_health), or HEALTHY
+local function row_of(live, peer, weight, total, mark)
     local counts = worker.counters:of(peer.address)
     local timed = counts.completed - counts.untimed
     return {
         id = peer.id, address = peer.address, state = peer.state, zone = peer.zone,
-        weight = peer.weight, baseline = peer.baseline, max_conns = peer.max_conns, -- its own, absent where it has none
+        weight = peer.weight, baseline = peer.baseline, max_conns = peer.max_conns, -- its own; absent without one
         eligible = weight ~= nil, share = (weight or 0) / math.max(1, total),
-        -- ok, or what took it out: fails, ejected, marked, check.
-        health = sick.kind, health_reason = or_null(sick.reason),
-        out_for_s = sick.until_s and math.max(0, sick.until_s - clock.monotonic()) or null,
+        -- ok, or the kind of mark that took it out: fails, ejected, marked, check.
+        health = mark.kind, health_reason = or_null(mark.reason),
+        out_for_s = mark.until_s and math.max(0, mark.until_s - clock.monotonic()) or null,
         picks = counts.picks, completed = counts.completed, failed = counts.failed,
         latency_ms = timed > 0 and counts.latency_ms / timed or null,
         latency_total_ms = counts.latency_ms, timed = timed,
         in_flight = peer.cell ~= peer_cells.NONE and worker.stats:own(peer.cell) or null,
-        -- What they weigh, in usual requests; absent where nobody tells costs.
+        -- Their weight in usual requests; absent without the option `cost`.
         cost_in_flight = live.settings.cost and live.context.stats:weight_of_own(peer.cell),
-        -- As of the last exchange; null while there is none, and absent without the option share_in_flight.
+        -- As of the last exchange; null if there was none, absent without the option `share_in_flight`.
         others_in_flight = worker.others and (worker.others.live and worker.stats:others(peer.cell) or null),
     }
 end
@@ -71,18 +73,18 @@ function _M.rows_of(live, breathe)
     local rows = {}
     for i = 1, #peers do
         local peer = peers[i]
-        rows[i] = row_of(live, peer, weights[peer.id], total, unhealthy[peer.id] or WELL)
+        rows[i] = row_of(live, peer, weights[peer.id], total, unhealthy[peer.id] or HEALTHY)
         breathe(i, ROWS)
     end
     return rows
 end
 
 
---- The check in force as a person would write it.
+--- The check in force, in the names of its declaration.
 local function check_of(check)
     return check and {
         path = or_null(check.path), grpc_service = or_null(check.grpc_service), host = or_null(check.host),
-        tcp = check.tcp, -- absent where it asks for more
+        tcp = check.tcp, -- absent if it is not a check of the connection alone
         tls = check.tls, tls_server_name = or_null(check.server_name), tls_verify = check.tls_verify,
         statuses = check.statuses_words,
         interval_s = check.interval_s, timeout_s = check.timeout_s, rise = check.rise, fall = check.fall,
@@ -112,49 +114,48 @@ local function upstream_of(live, breathe)
         term = or_null(served.term), generation = or_null(served.generation),
         issued_at_ms = or_null(served.issued_at_ms), law = or_null(served.law),
         picker = or_null(live.picker_name),
-        -- What the table asks for. `picker` differs where the configuration names
-        -- another one, and where it cannot be had: then `picker_error` says why.
+        -- The picker of the table. `picker` is another one if the configuration overrides it, or if it is not
+        -- available: `picker_error` has the reason.
         picker_asked = or_null(served.picker), picker_error = or_null(live.picker_error),
-        -- The check and the hash key in force, and who said so. Pickers that hash use the key.
+        -- The check and the hash key in force, and their sources. Only hash pickers use the key.
         check = check_of(live.check), check_from = live.check and source_of(served.check) or null,
         hash_key = served.hash_key or live.settings.hash_key, hash_key_from = source_of(served.hash_key),
         sticky = live.sticky and live.sticky.cookie or null, -- the cookie's name
         host = or_null(live.settings.host),
-        -- What requests cost: their mean in this worker, and of how many nothing usable was told.
+        -- The mean cost of requests in this worker, and the number of unusable costs.
         cost = live.costs and {
             mean = live.costs.mean, malformed = worker.dict:get("costs_malformed/" .. live.name) or 0,
         },
-        -- Which server the table came from, and when.
+        -- The source of the table, and its age.
         source = or_null(store:source(live.name)), age_s = arrived_at and clock.monotonic() - arrived_at or null,
         last_fetch = outcome or "none yet",
         refused = refused, last_refused = or_null(last_refusal),
         -- Whether the controller reads this load balancer's reports; null before the first table.
         reports_read = reports_read(live.known),
-        -- Subrequests that a server was chosen for, and those of them whose outcome nginx told (`log_subrequest`).
+        -- Subrequests with a chosen server, and how many of them had a log phase (`log_subrequest`).
         subrequests = worker.dict:get("subrequests/" .. live.name) or 0,
         subrequests_counted = worker.dict:get("subrequests_counted/" .. live.name) or 0,
-        -- Retries that were made, and requests that would have had one and did not, because the budget was spent.
+        -- Retries, and requests without a retry because the budget was spent.
         retry_budget = or_null(live.settings.retry_budget),
         retries = worker.dict:get("retries/" .. live.name) or 0,
         retries_refused = worker.dict:get("retries_refused/" .. live.name) or 0,
-        -- Requests that were refused because every server was at max_conns, and those that waited before
-        -- they had a server, or that answer.
+        -- Requests that were refused because every server was at max_conns, and requests that waited.
         max_conns = or_null(live.settings.max_conns), max_conns_of_all = or_null(live.max_conns_of_all),
         full = worker.dict:get("full/" .. live.name) or 0, queued = worker.dict:get("queued/" .. live.name) or 0,
-        -- Sessions that were closed because their server had left, or they were too old.
+        -- Sessions that were closed: their server had left, or they were too old.
         sessions_closed = worker.dict:get("sessions_closed/" .. live.name) or 0,
-        -- Requests that ended in a location with a log_by_lua of its own: nothing else is known of them.
+        -- Requests that ended in a location with a log_by_lua of its own: their outcomes are unknown.
         unlogged = worker.dict:get("unlogged/" .. live.name) or 0,
-        -- With `subset_size`, of how many the peers are a part.
+        -- With `subset_size`: the size of the whole, and of the subset.
         subset = live.subset and live.subset.about or nil,
-        -- Servers for which no cell was left: nothing is counted of them.
+        -- Servers without a cell, because all are in use: they are not counted.
         without_cell = live.without_cell,
         peers = _M.rows_of(live, breathe),
     }
 end
 
 
---- How load balancers share what they have in flight: whether they do, or why not.
+--- The state of the exchange of requests in flight; the reason if it is off.
 local function exchange_of()
     local dict, others = worker.dict, worker.others
     if not others then
@@ -172,7 +173,7 @@ local function exchange_of()
 end
 
 
---- Gather what both pages show; calls breathe() now and then.
+--- Gather the document of both pages; call breathe() now and then.
 local function document(breathe)
     local store = worker.store
     local fetch_errors, fetch_error = store:errors("fetch")
@@ -192,8 +193,7 @@ local function document(breathe)
         saved_error = or_null(store:saved_error()),
         -- Requests for an upstream that is not served.
         unknown_upstreams = worker.dict:get("unknown_upstreams") or 0,
-        -- The controller's list of upstreams, with the option `any_upstream`: which one is in use, how many of its
-        -- names there is no room for, and what was refused as a list.
+        -- With the option `any_upstream`: the order of the list in use, the number of names without room, and refusals.
         upstream_list = listed and {
             term = or_null(list_order.term), generation = or_null(list_order.generation),
             beyond = worker.listed_beyond or 0, last_fetch = last_list_fetch or "none yet",
@@ -202,13 +202,13 @@ local function document(breathe)
         report_errors = worker.dict:get("report_errors") or 0,
         timer_errors = worker.dict:get("timer_errors") or 0,
         load_reports_malformed = worker.dict:get("loads_malformed") or 0,
-        -- Of the shared dict; free are whole pages alone.
+        -- The shared dict; only whole pages count as free.
         dict_bytes = worker.dict:capacity(), dict_free_bytes = worker.dict:free_space(),
         dict_evictions = worker.dict:get("evictions") or 0,
-        -- Why the workers do not share their peer stats.
+        -- The reason if the workers do not share their peer stats.
         stats_problem = or_null(worker.stats_problem),
         share_in_flight = exchange_of(),
-        -- Of the memory that peer stats are in: a cell an address.
+        -- The memory of the peer stats: one cell for each address.
         cells = worker.cells.cells, cells_in_use = worker.cells:in_use(clock.monotonic()),
         upstreams = upstreams, workers = worker.counters:workers(),
     }
@@ -223,15 +223,15 @@ local function refuse(status, detail)
 end
 
 
---- Tell whether a proxy says that it passed the request on. That can be believed without proof: it only takes away
--- the right that loopback has.
+--- Whether the headers show that a proxy passed the request on. They need no proof: they only take away the right of
+-- loopback.
 local function proxied()
     return ngx.var.http_x_forwarded_for or ngx.var.http_forwarded or ngx.var.http_via
 end
 
 
 --- Why a client may not read the pages; nil when it may.
--- @param through_proxy whether a proxy says that it passed the request on
+-- @param through_proxy whether the headers show a proxy
 function _M.stranger(client, through_proxy)
     if not address.allows(client, worker.options.allow, through_proxy) then
         return client .. (through_proxy and " came through a proxy, and is not" or " is neither loopback nor")
@@ -273,12 +273,12 @@ local function page(content_type, write)
         end
         local breathe = clock.breather()
         write(function(text)
-            -- Waits for a slow reader, so no more than a piece is ever held for it. What goes to an HTTP/1.0 client
-            -- is held whole by nginx, which has to count it first; flush fails there.
-            -- nginx takes HTTP/1.9 too, for which ngx_lua has no number.
+            -- flush() waits for a slow reader, so nginx holds one piece at most. For an HTTP/1.0 client nginx holds the
+            -- whole answer, because it has to count it first, and flush() fails. For HTTP/1.9, which nginx accepts,
+            -- ngx_lua has no number.
             local version = ngx.req.http_version() or 1.1
             if not ngx.print(text) or (version > 1.0 and not ngx.flush(true)) then
-                ngx.exit(ngx.ERROR) -- who asked is gone
+                ngx.exit(ngx.ERROR) -- the client has left
             end
             breathe()
         end, breathe)
@@ -286,10 +286,9 @@ local function page(content_type, write)
 end
 
 
---- What this worker waits for, in words; nil: it is ready.
+--- Why this worker cannot serve yet, in words; nil if it is ready.
 --
--- What it has once it keeps: no part of the control plane that is away takes a load
--- balancer out of service that has servers to send requests to.
+-- A ready worker stays ready: the loss of a part of the control plane takes no load balancer out of service.
 local function waits_for()
     if worker.broken then
         return worker.broken
@@ -305,8 +304,8 @@ local function waits_for()
 end
 
 
---- Content handler: 200 once this worker can serve, 503 and why before. For those who start load balancers and take
--- them in (Kubernetes, a virtual address), so anybody may ask.
+--- Content handler: 200 once this worker can serve, 503 and the reason before. It is for Kubernetes, or the owner of a
+-- virtual address, so every client may ask.
 function _M.ready()
     local why = waits_for()
     ngx.header["Cache-Control"] = "no-store"
@@ -318,8 +317,8 @@ function _M.ready()
 end
 
 
---- The object's JSON without its closing brace: another member may follow.
-local function opened(object)
+--- The object's JSON without its closing brace, so that another member may follow.
+local function without_brace(object)
     return string.sub(assert(json.encode(object)), 1, -2)
 end
 
@@ -338,12 +337,12 @@ local function write_status(send, breathe)
     local whole = document(breathe)
     local upstreams = whole.upstreams
     whole.upstreams, whole.workers = nil, json.array(whole.workers)
-    send(opened(whole) .. ',"upstreams":{')
+    send(without_brace(whole) .. ',"upstreams":{')
     local comma = ""
     for name, upstream in pairs(upstreams) do
         local rows = upstream.peers
         upstream.peers = nil
-        send(comma .. '"' .. name .. '":' .. opened(upstream) .. ',"peers":[')
+        send(comma .. '"' .. name .. '":' .. without_brace(upstream) .. ',"peers":[')
         send_peers(send, rows)
         send("]}")
         comma = ","
@@ -357,16 +356,16 @@ local function write_metrics(send, breathe)
 end
 
 
---- Both pages by their paths, for whoever answers otherwise than by HTTP: content_type, write(send, breathe).
+--- Both pages by their paths, for phase/stream_pages: content_type, write(send, breathe).
 _M.PAGES = {
     ["/steelyard/status"] = { content_type = "application/json", write = write_status },
     ["/steelyard/metrics"] = { content_type = prometheus.CONTENT_TYPE, write = write_metrics },
 }
 
---- GET /steelyard/status: answer with the document; 403 to whom `allow` does not name.
+--- GET /steelyard/status: answer with the document; 403 if `allow` does not name the client.
 _M.status = page("application/json", write_status)
 
---- GET /steelyard/metrics: answer with the metrics; 403 to whom `allow` does not name.
+--- GET /steelyard/metrics: answer with the metrics; 403 if `allow` does not name the client.
 _M.metrics = page(prometheus.CONTENT_TYPE, write_metrics)
 
 

@@ -1,26 +1,26 @@
 --- The status page and the metrics of stream {}, for curl and Prometheus.
 --
--- http {} cannot see what stream {} has in its memory, and stream {} knows no HTTP; so
--- a server of its own reads one request and answers as HTTP/1.0 does, by closing.
+-- http {} cannot read the memory of stream {}, and stream {} has no HTTP. So a server of its own reads one request,
+-- answers in HTTP/1.0 and closes the connection.
 
 local clock = require "steelyard.io.clock"
 local problem = require "steelyard.core.problem"
 local status_pages = require "steelyard.phase.status_pages"
 local worker = require "steelyard.phase.worker"
 
--- Of a request: Prometheus sends some 500 bytes.
+-- The largest request; Prometheus sends about 500 bytes.
 local MAX_BYTES = 8192
-local PATIENCE_MS = 5000
+local TIMEOUT_MS = 5000
 
 local _M = {}
 
 
---- The request's line and headers in lower case; nil when none came whole.
-local function received()
+--- Read the request's line and headers, in lower case; nil if they do not come whole.
+local function read_head()
     local socket = assert(ngx.req.socket())
-    socket:settimeout(PATIENCE_MS)
+    socket:settimeout(TIMEOUT_MS)
     local text, began = "", clock.monotonic()
-    while #text < MAX_BYTES and clock.monotonic() - began < PATIENCE_MS / 1000 do
+    while #text < MAX_BYTES and clock.monotonic() - began < TIMEOUT_MS / 1000 do
         local piece = socket:receiveany(MAX_BYTES)
         if not piece then
             return nil
@@ -45,7 +45,7 @@ local function refuse(status, detail)
 end
 
 
---- Tell whether a proxy says that it passed the request on.
+--- Whether the headers show that a proxy passed the request on.
 local function proxied(text)
     return string.find(text, "\r\nx-forwarded-for:", 1, true) or string.find(text, "\r\nforwarded:", 1, true)
            or string.find(text, "\r\nvia:", 1, true)
@@ -54,7 +54,7 @@ end
 
 --- content_by_lua of a server for the two pages: /steelyard/status and /steelyard/metrics.
 function _M.pages()
-    local text = received()
+    local text = read_head()
     if not text then
         return refuse(400, "no whole HTTP request came")
     end
@@ -74,7 +74,7 @@ function _M.pages()
     local breathe = clock.breather()
     page.write(function(piece)
         if not ngx.print(piece) or not ngx.flush(true) then
-            ngx.exit(ngx.ERROR) -- who asked is gone
+            ngx.exit(ngx.ERROR) -- the client has left
         end
         breathe()
     end, breathe)

@@ -1,10 +1,9 @@
---- One TCP connection through stream {}: choose its server (balancer_by_lua), count what became of it (log_by_lua).
+--- One TCP connection through stream {}: choose its server (balancer_by_lua) and count its outcome (log_by_lua).
 --
--- A connection is to stream {} what a request is to http {}. It is in flight until it
--- is closed. A server has failed it when it refused the connection or did not take
--- it in time (proxy_connect_timeout), and nginx then tries another one
--- (proxy_next_upstream, which is on). The time to connect stands for the latency:
--- nginx cannot know which bytes are an answer.
+-- A connection in stream {} is what a request is in http {}. It is in flight until it is closed. A server fails by
+-- refusing the connection, or by not taking it in time (proxy_connect_timeout); nginx then tries another server
+-- (proxy_next_upstream, which is on). The time to connect is used as the latency, because nginx cannot know which bytes
+-- are an answer.
 
 local balancer = require "ngx.balancer"
 local options_of = require "steelyard.core.options"
@@ -17,33 +16,33 @@ local worker = require "steelyard.phase.worker"
 local ngx, tonumber = ngx, tonumber
 local start_time = ngx.req.start_time
 
--- NGX_BUSY, for which ngx_stream_lua has no name: nginx closes the connection, and says 502 in $status.
+-- NGX_BUSY, which ngx_stream_lua does not name: nginx closes the connection, and $status is 502.
 local NO_LIVE_UPSTREAMS = -3
 
--- What was in flight when the tries came, where nobody wants to know.
-local NOT_LOOKED = {}
+-- In place of the requests in flight at each try, while the peer stats keep no levels.
+local NONE = {}
 
 local _M = {}
 
 
---- Check the options as http {} does, and refuse those that are for HTTP alone.
+--- Check the options as http {} does, and refuse those for HTTP alone.
 local function check(options)
     local checked = options_of.check(options)
     for name, settings in pairs(checked.upstreams) do
         local where = "upstreams." .. name .. "."
         validate.only_known(options.upstreams[name], upstream_options.STREAM_NAMES, where)
-        settings.no_half_open = true -- nothing tells before its end that a connection was taken
+        settings.no_half_open = true -- only the end of a connection shows that the server took it
         if settings.hash_key ~= "address" then
             validate.bad(where .. "hash_key", "is " .. settings.hash_key,
-                         "a connection has its client's address alone: leave it out in stream {}")
+                         "a connection has only its client's address: leave the option out in stream {}")
         end
     end
     return checked
 end
 
 
---- init_worker_by_lua: start Steelyard in this worker, as http {}'s does. The shared dict is `steelyard_stream`,
--- unless `dict` names another: nginx refuses one of http {}'s name.
+--- init_worker_by_lua: start Steelyard in this worker. The default shared dict is `steelyard_stream`, because nginx
+-- refuses one with the name of http {}'s.
 function _M.init_worker(options)
     if type(options) == "table" and options.dict == nil then
         options.dict = "steelyard_stream"
@@ -59,7 +58,7 @@ local function give_up(entry, name, why)
 end
 
 
---- What a hash picker hashes. A table may be made for http {} too, and name what a connection has not.
+--- The value that a hash picker hashes: the client's address. A table that is also for http {} may ask for others.
 local function key_of(live)
     return live.hash_variable and ngx.var.remote_addr
 end
@@ -70,7 +69,7 @@ function _M.balance(name)
     local live, requests, key = worker.upstreams[name], worker.requests, request.key()
     local entry = requests:entry(key, start_time())
     if entry.tries.n > 0 and not balancer.get_last_failure() then
-        -- The tries of a connection that ended without being logged, and began in the same millisecond and memory.
+        -- The tries of an unlogged connection, which began in the same millisecond and memory.
         requests:abandon(key)
         entry = requests:entry(key, start_time())
     end
@@ -80,7 +79,7 @@ function _M.balance(name)
     end
     local peer
     if entry.tries.n == 0 then
-        requests:watch(entry, ngx.ctx) -- nginx drops it with the connection
+        requests:watch(entry, ngx.ctx) -- nginx drops the context with the connection
         peer = live:first(key_of(live))
         if peer and live.more_tries > 0 then
             balancer.set_more_tries(live.more_tries)
@@ -106,7 +105,7 @@ function _M.balance(name)
 end
 
 
---- log_by_lua: count what became of the connection, and let go of its server.
+--- log_by_lua: count the outcome of the connection, and end it at its server.
 function _M.log()
     local requests, key = worker.requests, request.key()
     local entry = requests:find(key, start_time())
@@ -114,7 +113,7 @@ function _M.log()
         return
     end
     local tries, connect_times = entry.tries, try_outcomes.split(ngx.var.upstream_connect_time)
-    local in_flight = tries.in_flight or NOT_LOOKED
+    local in_flight = tries.in_flight or NONE
     for i = 1, tries.n do
         local connect_s = tonumber(connect_times[i])
         if connect_s then
@@ -122,7 +121,7 @@ function _M.log()
         elseif i < tries.n or ngx.var.status == "502" then
             requests:tried(tries[i], "failed", nil, ngx.now(), in_flight[i])
             worker.unanswered(entry.upstream, tries[i])
-        end -- else the client, or nginx, went away before the server was reached
+        end -- else the client, or nginx, ended the connection before the server was reached
     end
     requests:close(key)
 end

@@ -1,8 +1,8 @@
---- Bring this worker up to date with what all workers share of an upstream: its table,
--- the health of its peers, its rung on the ladder.
+--- Bring this worker up to date with the shared state of an upstream: its table, the health of its peers, its rung on
+-- the ladder.
 --
--- The work for a large table is done in slices, with requests between them; the
--- ring of before serves until the new one is ready.
+-- The work for a large table is done in slices, with requests in between. The previous ring serves until the new one is
+-- ready.
 
 local clock = require "steelyard.io.clock"
 local ladder = require "steelyard.core.ladder"
@@ -16,10 +16,10 @@ local weight_table = require "steelyard.core.weight_table"
 
 local guarded = timers.guarded
 
--- 0.2 ms of unrolling at most (1000 equal peers).
+-- At most 0.2 ms of unrolling (1000 equal peers).
 local GROW_SLOTS = 200
 
--- Peers between two breaths: a cell costs about 1 us, and one that is given out 2 us.
+-- Peers between two breaths: to look up a cell takes about 1 us, to give one out 2 us.
 local BREATH = 20
 
 local _M = {}
@@ -40,7 +40,7 @@ local function grow(premature, pickers)
 end
 
 
---- Whether all ids of a set are in another.
+--- Whether all ids of a set are in another set.
 local function are_in(ids, others)
     for id in pairs(ids) do
         if others[id] == nil then
@@ -51,30 +51,33 @@ local function are_in(ids, others)
 end
 
 
---- Give each peer its cell of the shared memory, and log once when there are not enough of them.
+--- Give each peer its cell of the shared memory, and log once if there are too few cells.
 local function assign_cells(worker, live, peers, breathe)
     local before, addresses, without, now = live.addresses or {}, {}, 0, clock.monotonic()
     for i = 1, #peers do
         local address = peers[i].address
         local cell = before[address] or peer_cells.NONE
-        if cell == peer_cells.NONE and not worker.leaving then -- after a reload cells are in another memory
+        -- A leaving worker gets no cells: after a reload they are in another memory.
+        if cell == peer_cells.NONE and not worker.leaving then
             cell = shared_stats.cell_of(worker.memory, address, now)
+            if cell == peer_cells.NONE then
+                without = without + 1
+            end
         end
         peers[i].cell, addresses[address] = cell, cell
-        without = without + (cell == peer_cells.NONE and not worker.leaving and 1 or 0)
         breathe(i, BREATH)
     end
     live.addresses, live.without_cell, live.with_cells = addresses, without, peers
     if worker.store:outcome_changed("!cells/" .. live.name, without > 0 and "full" or "ok") and without > 0 then
         ngx.log(ngx.ERR, "steelyard: upstream ", live.name, ": all ", worker.cells.cells, " cells of the shared ",
-                "memory are in use, and ", without, " servers have none: they get requests by their weights, and ",
-                "what they do is not counted, reported or learnt from")
+                "memory are in use, and ", without, " servers have none: they get requests by their weights, but ",
+                "their requests are neither counted nor reported")
     end
 end
 
 
---- Say which cells of the shared memory this worker uses: those of all servers that it serves, and
--- those whose counts it has not handed out. Servers that found none try again.
+--- Claim the cells that this worker uses: those of all its servers, and those with counts that are not flushed. Try
+-- again to get cells for servers without one.
 local function keep_cells(worker, breathe)
     local cells, now, kept = worker.cells, clock.monotonic(), 0
     if not cells:due(now) then
@@ -98,8 +101,8 @@ end
 
 
 local function sync_table(worker, live, breathe)
-    -- The version is the last that is written of a table: at 0 there may be its text, and not yet where it is
-    -- from and since when, and it would be taken for one that is as old as the machine.
+    -- The version of a table is written last. At 0 there may be a text without a source and a time, and it would count
+    -- as old as the machine.
     local version = worker.store:version(live.name)
     if version ~= (live.version or 0) then
         live.known = worker.store:table(live.name, breathe) or live.known
@@ -108,7 +111,7 @@ local function sync_table(worker, live, breathe)
 end
 
 
---- Which servers are out, and whether that was looked at anew.
+--- The servers that are out, and whether they were determined anew.
 local function sync_health(worker, live, served, breathe)
     local version = worker.health:version(live.name)
     local check = live:check_with(served)
@@ -124,7 +127,7 @@ local function sync_health(worker, live, served, breathe)
         return unhealthy, true
     end
     for id, why in pairs(unhealthy) do
-        live.unhealthy[id] = why -- the same peers are out, but why and until when may be new
+        live.unhealthy[id] = why -- the same peers are out, perhaps for another reason or time
     end
     return live.unhealthy, true
 end
@@ -156,26 +159,26 @@ local function sync_one(worker, live, breathe)
         return
     end
     local served = live.known or live.bootstrap
-    local unhealthy, looked = sync_health(worker, live, served, breathe)
+    local unhealthy, is_anew = sync_health(worker, live, served, breathe)
     served = live.subset and live.subset:table_of(served, unhealthy, breathe) or served
     if served.peers ~= live.with_cells then
         assign_cells(worker, live, served.peers, breathe)
-        looked = true
+        is_anew = true
     end
-    if looked then
+    if is_anew then
         live:watch_half_open(served.peers, unhealthy)
     end
-    local open, failed, check = live.fail_open, live.picker_error, live.check
-    local moves = live:take(served, rung, drift, unhealthy, breathe)
-    log_check(worker, live, check)
-    if not moves then
+    local was_open, last_error, last_check = live.fail_open, live.picker_error, live.check
+    local has_new_ring = live:take(served, rung, drift, unhealthy, breathe)
+    log_check(worker, live, last_check)
+    if not has_new_ring then
         return
     end
-    if live.fail_open ~= open then
+    if live.fail_open ~= was_open then
         ngx.log(ngx.NOTICE, "steelyard: upstream ", live.name,
                 live.fail_open and ": no server is healthy, so all of them are used" or ": healthy servers again")
     end
-    if live.picker_error and live.picker_error ~= failed then
+    if live.picker_error and live.picker_error ~= last_error then
         ngx.log(ngx.ERR, "steelyard: upstream ", live.name, ": ", live.picker_error, "; ", live.picker_name, " is used")
     end
     return live.picker
@@ -191,8 +194,7 @@ function _M.begin(worker, name, settings)
 end
 
 
---- Bring all upstreams up to date. Yields when `sliced`, so it may not be done when the
--- next tick comes, which then does nothing.
+--- Bring all upstreams up to date. It yields if `sliced`; a tick that comes before it has finished does nothing.
 function _M.all(worker, sliced)
     if worker.syncing then
         return
@@ -205,11 +207,13 @@ function _M.all(worker, sliced)
     for i = 1, #names do
         local live = worker.upstreams[names[i]]
         local done, picker = guarded("upstream " .. names[i] .. ": ", sync_one, worker, live, breathe)
-        pickers[#pickers + 1] = done and picker or nil
+        if done and picker then
+            pickers[#pickers + 1] = picker
+        end
         breathe()
     end
     if #pickers > 0 then
-        timers.at(worker.dict, 0, grow, pickers) -- without it, picks unroll the rings as they go
+        timers.at(worker.dict, 0, grow, pickers) -- without this timer, picks unroll the rings themselves
     end
     worker.syncing = false
 end

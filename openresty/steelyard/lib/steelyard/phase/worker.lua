@@ -1,10 +1,9 @@
---- The state of one worker process: how it starts (init_worker_by_lua), and what it does by the clock.
+--- The state of one worker process: its start (init_worker_by_lua), and its work by the clock.
 --
--- One tick each TICK_S: flush the counters, take up changed tables, and take
--- a job when one is due and no other worker has it. Fetch and report are one job each for
--- all upstreams, in a timer of its own; health is a job an upstream, and those that fall due
--- together share a timer. Flush, report and fetch aim at the common
--- phase of the clock, so that the next one to act finds what it waits for.
+-- One tick each TICK_S: flush the counters, take up changed tables, and take a job that is due and free. Fetch and
+-- report are one job each for all upstreams, each in a timer of its own. Health is a job for each upstream; the jobs
+-- that fall due together share a timer. Flush, report and fetch aim at the common phase of the clock, so that each
+-- finds fresh input.
 
 local clock = require "steelyard.io.clock"
 local clock_phase = require "steelyard.core.clock_phase"
@@ -38,7 +37,7 @@ local upstream_sync = require "steelyard.phase.upstream_sync"
 
 local guarded = timers.guarded
 
--- A new table is served by every worker this long after it was fetched.
+-- Every worker serves a new table at most this long after the fetch.
 local TICK_S = 0.1
 
 -- Two or three ticks; reports are once a second.
@@ -46,8 +45,8 @@ local FLUSH_S = 0.2
 
 local LOG_EVERY_S = 10
 
--- How often requests are looked for that ended without being logged, and how much garbage is collected for it:
--- 0.2 ms of work, and only while some are open for as long.
+-- The time between two looks for requests that ended without a log phase, and the garbage to collect for each look. It
+-- is 0.2 ms of work, and only while requests are open for that long.
 local LOOK_S, STEP_KB = 1, 256
 
 local _M = {
@@ -56,13 +55,13 @@ local _M = {
     closes_sessions = false, -- whether an upstream's sessions are ever closed
     has_hosts = false, -- whether an upstream has a `host`
     leaving = false, -- whether nginx waits for the last requests of this worker
-    upstreams = {}, -- replaced and not edited where the controller's list changes it (listed_upstreams)
-    -- For requests that come though init_worker failed: they get no server.
+    upstreams = {}, -- replaced and not edited when the controller's list changes (phase/listed_upstreams)
+    -- For requests after a failed init_worker: they get no server.
     requests = open_requests.new(peer_stats.new(peer_stats.local_memory(1), 1, 1, 0)),
 }
 
 
---- What this worker serves of an upstream: the order of its table, and how many servers are out for their health.
+--- For an upstream: the order of the table in use, and the number of servers that are out.
 local function serving_of(live)
     local unhealthy = 0
     for _ in pairs(live.unhealthy) do
@@ -72,8 +71,8 @@ local function serving_of(live)
 end
 
 
---- Add this worker's counters to those of all. Yields if it is given a breather
--- and there is much to add; the next one then waits for its turn.
+--- Add this worker's counters to the shared ones. It yields in long work if it is given a breather; a call in the
+-- meantime does nothing.
 function _M.flush(breathe)
     if _M.flushing then
         return
@@ -86,8 +85,8 @@ function _M.flush(breathe)
     end
     local about = {
         pid = ngx.worker.pid(), slot = _M.counters.slot, serving = serving,
-        lua_bytes = collectgarbage("count") * 1024, -- what is garbage and not yet collected is in it
-        leaving = _M.leaving or nil, -- sent off by a reload
+        lua_bytes = collectgarbage("count") * 1024, -- with uncollected garbage
+        leaving = _M.leaving or nil, -- since a reload
     }
     guarded("counters not flushed: ", function()
         _M.counters:flush(_M.requests, about, breathe)
@@ -115,8 +114,8 @@ function _M.answered(name, peer)
 end
 
 
---- Log a line about an upstream: what goes wrong with many requests has one now and then.
--- @param key what of, in the shared dict: for all workers
+--- Log a line about a fault that many requests of an upstream may meet: once in LOG_EVERY_S for all workers.
+-- @param key the fault's key in the shared dict
 function _M.log_seldom(key, level, name, ...)
     if _M.dict:add(key, true, LOG_EVERY_S) then
         ngx.log(level, "steelyard: upstream ", name, ": ", ...)
@@ -124,7 +123,7 @@ function _M.log_seldom(key, level, name, ...)
 end
 
 
---- Count a request that was not tried again because its upstream's retry budget was spent; log it now and then.
+--- Count a request that was not tried again because its upstream's retry budget was spent, and log it now and then.
 function _M.retry_refused(name)
     _M.dict:incr("retries_refused/" .. name, 1, 0)
     _M.log_seldom("retries_refused_logged/" .. name, ngx.WARN, name, "the retry budget is spent, failed requests are ",
@@ -173,7 +172,7 @@ local function run_checks(name)
 end
 
 
-local next_name = 0 -- where the next look begins, from 0: those that found no room come first
+local next_name = 0 -- the index, from 0, at which the next look begins: jobs that found no room come first
 
 --- Do the jobs of single upstreams that are due in this worker, all in one timer.
 local function jobs_of_upstreams()
@@ -182,15 +181,16 @@ local function jobs_of_upstreams()
         local at = (first + i) % #names
         local name = names[at + 1]
         local live = _M.upstreams[name]
-        local eject, check, room = live.settings.eject, live.check, true
+        local eject, check, has_room = live.settings.eject, live.check, true
         if eject then
-            room = job_lock.take_together(_M.dict, taken, "eject/" .. name, eject.interval_s, run_ejection, name)
+            has_room = job_lock.take_together(_M.dict, taken, "eject/" .. name, eject.interval_s, run_ejection, name)
         end
         if check then
-            room = job_lock.take_together(_M.dict, taken, "check/" .. name, health_checker.poll_interval_s(check),
-                                          run_checks, name) and room
+            local is_taken = job_lock.take_together(_M.dict, taken, "check/" .. name,
+                                                    health_checker.poll_interval_s(check), run_checks, name)
+            has_room = has_room and is_taken
         end
-        if not room and next_name == first then
+        if not has_room and next_name == first then
             next_name = at
         end
     end
@@ -200,8 +200,8 @@ end
 
 local next_look = 0
 
---- Close the requests that ended in a location with a log_by_lua of its own, and say so: without it they would be in
--- flight for ever. What is left of them is garbage, and found once it is collected: an idle worker has to be made to.
+--- Close the requests that ended in a location with a log_by_lua of its own, and log their number: they would be in
+-- flight for ever. Some are found when their garbage is collected, and an idle worker does not collect by itself.
 local function close_unlogged(now)
     local wait_s = next_look - now
     if wait_s > 0 and wait_s <= LOOK_S then
@@ -231,12 +231,12 @@ local function flush_if_due(now)
     end
     next_flush = clock_phase.after(math.max(now, math.min(next_flush, now + FLUSH_S)), FLUSH_S, 0)
     local is_set = timers.at(_M.dict, math.max(0, math.min(wait_s, TICK_S)), function(premature)
-        if not premature then -- else on_timer does it
+        if not premature then -- on_timer flushes when the worker leaves
             guarded("", _M.flush, clock.breather())
         end
     end)
     if not is_set then
-        guarded("", _M.flush, clock.breather()) -- at another time is better than not at all
+        guarded("", _M.flush, clock.breather()) -- now rather than never
     end
 end
 
@@ -269,7 +269,7 @@ local function on_timer(premature)
 end
 
 
---- The names of an upstream's blocks in nginx.conf, when its connections are split.
+--- The names of an upstream's blocks in nginx.conf, if its connections are split.
 local function shards_of(name, settings)
     if not (settings.shards and platform.sharded) then
         return nil
@@ -282,7 +282,7 @@ local function shards_of(name, settings)
 end
 
 
---- Whether something has to be signed, or hashed with a key.
+--- Whether values are signed, or cookies hashed with a key.
 local function needs_openssl(options)
     for _, settings in pairs(options.upstreams) do
         if settings.sticky then
@@ -343,7 +343,7 @@ local function start(options)
     _M.requests = open_requests.new(_M.stats, {
         memory = shared_stats.map(open_requests.bytes(_M.stats.cells)), histograms = _M.histograms, cells = _M.cells,
     })
-    if ngx.config.subsystem == "http" then -- a connection of stream {} is watched otherwise (phase/stream_session)
+    if ngx.config.subsystem == "http" then -- phase/stream_session watches the connections of stream {}
         local watched, why_not = request_end.available()
         if not watched then
             ngx.log(ngx.WARN, "steelyard: cannot watch for the end of requests: ", why_not, "; requests that end in a ",
@@ -370,11 +370,10 @@ local function start(options)
     if options.any_upstream then
         _M.closes_sessions = _M.closes_sessions or options.any_upstream.closes_sessions
         list_fetch.restore(options, _M.store)
-        listed_upstreams.follow(_M, upstream_sync.begin, no_pause) -- before the saved tables: of what is served
+        listed_upstreams.follow(_M, upstream_sync.begin, no_pause) -- before the tables of its upstreams are restored
     end
     saved_tables.restore(options, _M.store)
-    -- Once here, so that a worker that is born late (a reload, a crash) never
-    -- serves without the table that the others have.
+    -- Sync once now: a worker that starts late (a reload, a crash) serves the current table from its first request on.
     upstream_sync.all(_M, false)
     _M.flush()
     assert(ngx.timer.at(0, on_timer))
@@ -383,8 +382,8 @@ local function start(options)
 end
 
 
---- Seed this worker's random numbers. nginx forks its workers, so without it,
--- and with a seed out of the clock, all of them would walk their rings in step.
+--- Seed this worker's random numbers. nginx forks its workers: without a seed of their own, or with one from the clock,
+-- all of them would walk their rings in step.
 local function seed()
     local value = ngx.worker.pid() * 65536 + ngx.now() * 1000
     local file = io.open("/dev/urandom", "rb")
@@ -399,13 +398,12 @@ local function seed()
 end
 
 
---- init_worker_by_lua: start Steelyard in this worker. A bad option is one line in the error log
--- that names it and the remedy. nginx goes on whatever init_worker does, so the
--- line is also kept for the requests that then come, and answered to them.
--- @param check function(options): core/options' check, or one that is stricter
+--- init_worker_by_lua: start Steelyard in this worker. A bad option is logged in one line, with its name and the
+-- remedy. nginx goes on after a failed init_worker, so later requests are answered with that line.
+-- @param check function(options): core/options' check, or a stricter one
 function _M.init(options, check)
     if not ngx.worker.id() then
-        return -- a helper process, which serves nothing
+        return -- a helper process, which serves no requests
     end
     seed()
     local ok, err = pcall(function()
