@@ -1,4 +1,4 @@
-"""A small server in a thread of its own, whose every connection is open until its test ends it."""
+"""A small server in its own thread, with connections that stay open until the test ends it."""
 
 import asyncio
 import threading
@@ -9,7 +9,7 @@ from testing.waiting import PATIENCE_S
 
 
 class AnsweringServer(ABC):
-    """Made, it listens on `port`; `answer` is a test's own, and says whether the connection goes on."""
+    """Listens on `port` once made; the test's own `answer` returns whether the connection goes on."""
 
     def __init__(self) -> None:
         self.port = free_port()
@@ -20,10 +20,10 @@ class AnsweringServer(ABC):
 
     @abstractmethod
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answers: int) -> bool:
-        """Answer one request on a connection that has had so many answers."""
+        """Answer one request, given the number of earlier answers on the connection."""
 
     def stop(self) -> None:
-        """End it, whatever is under way."""
+        """End the server, with all running requests."""
         self._loop.call_soon_threadsafe(self.over.set)
         self._thread.join()
 
@@ -33,13 +33,13 @@ class AnsweringServer(ABC):
         server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
         self._ready.set()
         await self.over.wait()
-        # Closed between accepting a connection and its first step, asyncio loses the socket: so accept no
-        # more, and let those begin that were accepted.
+        # Closed between accepting a connection and its first step, asyncio loses the socket. So accept no
+        # more, and let the accepted ones begin.
         for listening in server.sockets:
             self._loop.remove_reader(listening)
         await asyncio.sleep(0)
         server.close()
-        # One that has come last of all may begin to be answered while the others end.
+        # The answer to the last connection may begin while the others end.
         while under_way := asyncio.all_tasks() - {asyncio.current_task()}:
             for task in under_way:
                 task.cancel()

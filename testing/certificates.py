@@ -1,4 +1,4 @@
-"""Certificates for tests of TLS: an authority of the test's own, and what it signs."""
+"""Certificates for tests of TLS: the test's own authority, and certificates that it signs."""
 
 import ssl
 import subprocess
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def _make(folder: Path, name: str, *more: str) -> Path:
-    """Make a key of elliptic curves (fast) and its certificate, both in one file."""
+    """Make an elliptic-curve key (fast) and its certificate in one file."""
     path = folder / f"{name}.pem"
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     subject = ["-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}"]
@@ -16,7 +16,7 @@ def _make(folder: Path, name: str, *more: str) -> Path:
 
 
 class Authority:
-    """Signs certificates of servers; `path` is its own."""
+    """Signs certificates of servers; `path` is its own certificate."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -27,7 +27,7 @@ class Authority:
         return _make(self._folder, name, "-CA", str(self.path), "-CAkey", str(self.path))
 
     def server(self, name: str, *, signed: bool = True) -> ssl.SSLContext:
-        """Return what a server needs to be known by this name; not signed: by its own word alone."""
+        """Return a server's key and certificate for this name; unsigned ones are self-signed."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.file(name) if signed else _make(self._folder, name))
         return context

@@ -1,4 +1,4 @@
-"""Real daemons for every distribution's integration tests: each on a free port, each ended after its test."""
+"""Real daemons for integration tests: each on a free port, and ended after its test."""
 
 import contextlib
 import os
@@ -17,15 +17,15 @@ import pytest
 
 from testing.waiting import PATIENCE_S
 
-# Ports that free_port has returned of late: whoever asked for one may not listen on it yet.
+# Ports that free_port has returned lately. Their users may not listen yet.
 _given: deque[int] = deque(maxlen=1000)
 
 
 def free_port(count: int = 1) -> int:
-    """Return the first of `count` consecutive TCP ports of 127.0.0.1 that nothing used a moment ago.
+    """Return the first of `count` consecutive free TCP ports of 127.0.0.1.
 
-    They lie below the range that outgoing connections take theirs from, so none is taken meanwhile. Each of
-    pytest's workers has a part of its own: what one test stops and starts again is given to no other.
+    They lie below the range of outgoing connections, so none is taken meanwhile. Each of pytest's workers has
+    its own part, so no other test gets the port of a daemon that restarts.
     """
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     part = 12_000 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
@@ -47,7 +47,7 @@ def free_port(count: int = 1) -> int:
 
 
 def listens(port: int) -> bool:
-    """Tell whether somebody accepts connections on a port of loopback."""
+    """Return whether a port of loopback accepts connections."""
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
         return True
     return False
@@ -79,7 +79,7 @@ class Daemon:
             time.sleep(0.02)
 
     def kill(self) -> None:
-        """Kill it as the OOM killer would."""
+        """Kill it, as the OOM killer would."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
@@ -99,13 +99,13 @@ def _running(folder: Path, port: int, name: str, *arguments: str) -> Iterator[Da
 
 
 def memcached_in(folder: Path, *arguments: str) -> AbstractContextManager[Daemon]:
-    """Run a Memcached whose log is in a folder: for a fixture of another scope than `memcached`."""
+    """Run a Memcached with its log in a folder, for fixtures of another scope than `memcached`."""
     port = free_port()
     more = (*arguments, "-u", "nobody") if os.getuid() == 0 else arguments
     return _running(folder, port, "memcached", "-l", "127.0.0.1", "-p", str(port), "-U", "0", *more)
 
 
 def redis_in(folder: Path) -> AbstractContextManager[Daemon]:
-    """Run a Redis that keeps nothing, with its log in a folder."""
+    """Run a Redis without persistence, with its log in a folder."""
     port, at = free_port(), ["--bind", "127.0.0.1", "--port"]
     return _running(folder, port, "redis-server", *at, str(port), "--dir", str(folder), "--save", "")

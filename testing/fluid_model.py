@@ -2,12 +2,12 @@
 
 Per tick of 1 s, servers j of capacity C_j requests per busy second, demand d:
 
-    in_j   = d w_j / sum w                     w: what the law published last
+    in_j   = d w_j / sum w                     w: the law's last published weights
     done_j = min(q_j + in_j, C_j)              q_j += in_j - done_j
     u_j    = done_j / C_j                      in flight: q_j + u_j
 
-No noise, no randomness: what moves is the law. Samples and reports reach the
-law late by their own number of ticks, and say so.
+There is no noise and no randomness, so only the law moves. Samples and reports
+reach the law some ticks late, and carry their age.
 """
 
 from collections import deque
@@ -19,13 +19,13 @@ from steelyard_controller.laws import Law
 from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.snapshot import Floats, Snapshot
 
-# What cpu does, the others do less, as on a server whose work is computing.
+# The other indicators move less than cpu, as on a server that computes.
 OTHER_INDICATORS = np.array([0.3, 0.05, 0.1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """What happened in one tick; k each."""
+    """One tick's events; arrays of k."""
 
     utilization: Floats
     completed: Floats
@@ -39,10 +39,10 @@ class Servers:
     """k servers and their queues.
 
     failing    the part of requests that fail at once, unserved
-    taken      the part of each server that a neighbour uses, whatever is sent there
-    shared     a neighbour gives way to our work, down to half of the server, as control groups of equal
-               weight have it
-    others     what net, io and mem are, as parts of cpu
+    taken      the part of each server that a neighbour uses, independent of our requests
+    shared     a neighbour gives way to our work, down to half of the server, as with control groups of equal
+               weight
+    others     net, io and mem, as parts of cpu
     """
 
     capacity: Floats

@@ -1,17 +1,17 @@
-"""Servers that answer as none should, for the tests of whoever asks one."""
+"""Misbehaving servers, for tests of their clients."""
 
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
-# A byte comes often enough that a timeout for each read never ends; all of them last 40 s.
+# Bytes come often enough that a timeout for each read never ends; all of them last 40 s.
 DRIP_EVERY_S = 0.05
 DRIPS = 800
 
 
 class DrippingServer:
-    """Sends a byte now and then of an answer that never ends; `sent` counts them, at all `connections`."""
+    """Sends single bytes of an endless answer; `sent` counts them over all `connections`."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -26,13 +26,13 @@ class DrippingServer:
 
     @property
     def is_dripping(self) -> bool:
-        """Tell whether it has begun, and has not said all."""
+        """Return whether it has begun and not finished its answer."""
         return 0 < self.sent < DRIPS
 
 
 @contextmanager
 def serving(serve: Callable[[socket.socket], None]) -> Iterator[int]:
-    """Listen on a port, and do this with each connection, in a thread of its own; end them at the end."""
+    """Listen on a port and serve each connection in its own thread; end them all at the end."""
     connections: list[socket.socket] = []
     threads: list[threading.Thread] = []
 
@@ -67,7 +67,7 @@ def serving(serve: Callable[[socket.socket], None]) -> Iterator[int]:
 
 @contextmanager
 def answering(answer: bytes) -> Iterator[int]:
-    """Yield the port of something that answers this to whatever is said."""
+    """Yield the port of a server that gives this answer to everything."""
 
     def serve(connection: socket.socket) -> None:
         while connection.recv(65536):
@@ -79,7 +79,7 @@ def answering(answer: bytes) -> Iterator[int]:
 
 @contextmanager
 def dripping() -> Iterator[DrippingServer]:
-    """Yield a server that sends a byte now and then."""
+    """Yield a server that drips single bytes."""
     server = DrippingServer(0)
 
     def serve(connection: socket.socket) -> None:
@@ -99,10 +99,10 @@ def dripping() -> Iterator[DrippingServer]:
 
 @contextmanager
 def unreachable() -> Iterator[int]:
-    """Yield a port of 127.0.0.1 at which a connection is neither made nor refused."""
+    """Yield a port of 127.0.0.1 that neither accepts nor refuses connections."""
     with ExitStack() as stack:
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
-        # One waits to be accepted, one too many; for others there is no room.
+        # One connection waits to be accepted; the queue has no room for others.
         for _ in range(2):
             waiting = stack.enter_context(socket.socket())
             waiting.setblocking(False)

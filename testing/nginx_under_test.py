@@ -1,7 +1,7 @@
-"""Which nginx the tests run: the one on PATH, or what STEELYARD_NGINX names.
+"""The nginx under test: the one on PATH, or the one in STEELYARD_NGINX.
 
-That is a binary called nginx, or the prefix of an OpenResty or an nginx. It becomes the first on PATH, where
-the tests, and all that they start, look.
+The variable names a binary called nginx, or the prefix of an OpenResty or an nginx. It becomes the first on
+PATH, for the tests and all their processes.
 """
 
 import os
@@ -19,8 +19,8 @@ VARIABLE = "STEELYARD_NGINX"
 OPENRESTY = Path(__file__).parents[1] / "openresty"
 LUA_PATH = f"{OPENRESTY}/steelyard/lib/?.lua;{OPENRESTY}/lua-resty-vnswrr/lib/?.lua"
 
-# What the module needs of an nginx is all required here: ngx_lua, lua-resty-core, cjson, a Memcached client.
-# `nginx -t` runs no Lua: it starts, and ends itself.
+# This requires all that Steelyard needs in an nginx: ngx_lua, lua-resty-core, cjson, a Memcached client.
+# nginx starts and ends itself, because `nginx -t` runs no Lua.
 TRIAL = f"""
 daemon off; master_process off; error_log stderr;
 events {{}}
@@ -34,7 +34,7 @@ http {{
 
 
 def put_on_path(named: str) -> None:
-    """Make the nginx that is named the first on PATH. Raises ValueError when Steelyard does not run on it."""
+    """Make the named nginx the first on PATH. Raises ValueError if Steelyard does not run on it."""
     binary = _binary(Path(named))
     folder = str(binary.parent)
     if os.environ["PATH"].split(os.pathsep)[0] != folder:
@@ -65,7 +65,7 @@ def _binary(named: Path) -> Path:
 
 
 def load_modules() -> str:
-    """Return the load_module lines that the nginx on PATH needs for Lua: none where it is built in."""
+    """Return the load_module lines for Lua in the nginx on PATH: none if Lua is built in."""
     nginx = shutil.which("nginx")
     files = modules(nginx, LUA) if nginx else None
     if files is None:
@@ -76,5 +76,5 @@ def load_modules() -> str:
 
 
 def for_this_nginx(example: str) -> str:
-    """Return an nginx.conf made for Debian's, without its load_module lines where Lua is built in."""
+    """Return Debian's nginx.conf, without its load_module lines if Lua is built in."""
     return example if load_modules() else re.sub(r"(?m)^load_module .*", "", example)

@@ -1,4 +1,4 @@
-"""An API server of Kubernetes made of recorded answers, for tests of who asks it for pods. Not a real one."""
+"""A stand-in for Kubernetes' API server with recorded answers, for tests of its clients."""
 
 import json
 import threading
@@ -14,7 +14,7 @@ TOKEN = "a.service.accounts-token"  # noqa: S105 (an example)
 
 
 def pod(name: str, uid: str, **metadata: Any) -> dict[str, Any]:  # noqa: ANN401 (JSON)
-    """Return a pod as the API server lists it to who asks for metadata alone; `metadata` takes precedence."""
+    """Return a pod as in the API server's list of metadata; `metadata` takes precedence."""
     return {
         "metadata": {
             "name": name,
@@ -35,19 +35,19 @@ def pod_list(*pods: dict[str, Any]) -> bytes:
         "kind": "PartialObjectMetadataList",
         "apiVersion": "meta.k8s.io/v1",
         "metadata": {"resourceVersion": "4712"},
-        "items": list(pods) or None,  # as a real one says of none
+        "items": list(pods) or None,  # as from a real server without pods
     }
     return json.dumps(document).encode()
 
 
 def refusal(code: int, reason: str, message: str) -> bytes:
-    """Return the body of an answer that says no."""
+    """Return the body of a refusal."""
     document = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message}
     return json.dumps({**document, "reason": reason, "code": code}).encode()
 
 
 class PodsApiServer:
-    """Answers every GET with `status` and `body`; `folder` is the ServiceAccount's, `asked` has the GETs."""
+    """Answers each GET with `status` and `body`; `folder` is the ServiceAccount's, `asked` has the GETs."""
 
     def __init__(self, port: int, folder: Path) -> None:
         self.port = port
@@ -58,7 +58,7 @@ class PodsApiServer:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the variables that a kubelet sets."""
+        """Return the kubelet's variables."""
         return {"KUBERNETES_SERVICE_HOST": "localhost", "KUBERNETES_SERVICE_PORT": str(self.port)}
 
 
@@ -87,7 +87,7 @@ def pods_api_server(folder: Path) -> Iterator[PodsApiServer]:
         daemon_threads = True
 
         def handle_error(self, *_: object) -> None:
-            return  # a client that does not trust the certificate, or has gone
+            return  # the client distrusts the certificate, or has gone
 
     server = Server(("127.0.0.1", 0), Handler)
     server.socket = authority.server("localhost").wrap_socket(server.socket, server_side=True)

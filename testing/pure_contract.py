@@ -1,7 +1,7 @@
-"""import-linter's rule for pure code: a module whose docstring says "Pure" knows no I/O.
+"""import-linter's rule for pure code: a module with "Pure" in its docstring knows no I/O.
 
-It imports none of `IO_MODULES` itself, and none of our modules that import one of `CLIENTS`: what talks to
-the outside (a socket, a child process) is passed in.
+It imports none of `IO_MODULES` itself, and none of our modules that import one of `CLIENTS`. Sockets and
+child processes are passed in.
 """
 
 import ast
@@ -12,31 +12,31 @@ from typing import Any
 
 from importlinter import Contract, ContractCheck, output
 
-# "Pure but for ..." names what it has besides, and is not held to the rule.
+# "Pure but for ..." names an exception; the rule does not apply.
 SAYS_SO = re.compile(r"\bPure\b(?! but for)")
 
-# What has I/O, a clock, randomness or settings of its own.
+# Modules with I/O, a clock, randomness or settings of their own.
 IO_MODULES = {
     *("fastapi", "http", "logging", "os", "random", "secrets", "signal", "ssl"),
     *("tempfile", "threading", "time", "urllib"),
     *("steelyard_agent.settings", "steelyard_reporter.settings", "steelyard_controller.settings"),
 }
 
-# Those that make a module of ours I/O, by whatever name it goes.
+# Imports that make one of our modules I/O.
 CLIENTS = {
     *("asyncio", "multiprocessing", "psutil", "pymemcache", "redis", "select", "socket", "subprocess"),
     "uvicorn",
 }
 
-# Of modules with I/O, what has none: a generator's type, the parsing of URLs, the names of statuses.
+# Harmless parts of modules with I/O: a generator's type, URL parsing, names of statuses.
 HARMLESS = {("random", "Random"), ("urllib.parse", None), ("http", "HTTPStatus")}
 
 
 class PureContract(Contract):
-    """Holds every module of ours to what its docstring says."""
+    """Holds every module to the word `Pure` in its docstring."""
 
     def check(self, graph: Any, verbose: bool) -> ContractCheck:  # noqa: ANN401, ARG002 (grimp has no types)
-        """Return whether every module that says so is pure, and which imports break it."""
+        """Return whether every such module is pure, and the imports that break it."""
         roots: list[str] = self.session_options["root_packages"]
         ours = {name for name in graph.modules if name.split(".")[0] in roots}
         imported = {name: graph.find_modules_directly_imported_by(name) for name in ours}
@@ -51,7 +51,7 @@ class PureContract(Contract):
         return ContractCheck(kept=not broken, metadata={"broken": broken})
 
     def render_broken_contract(self, check: ContractCheck) -> None:
-        """Print each import that a pure module must not have."""
+        """Print each forbidden import of a pure module."""
         for name, other in check.metadata["broken"]:
             output.print_error(f"{name} says that it is pure, and imports {other}")
 
@@ -67,7 +67,7 @@ def _tree(module: str) -> ast.Module:
 
 
 def _harmless(tree: ast.Module) -> set[str]:
-    """Return the modules of which only what is harmless is imported."""
+    """Return the modules with only harmless imported parts."""
     froms = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
     plain = {
         name.name.split(".")[0]

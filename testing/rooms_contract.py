@@ -1,7 +1,7 @@
-"""import-linter's rule for the rooms of our packages: each knows only those below it, and all are named.
+"""import-linter's rule for the rooms of our packages: each imports only from rooms below, and all are named.
 
-One contract holds every package to its own rooms, as import-linter's `layers` would with `exhaustive`, one
-contract a package. Rooms of one line that stand between "|" do not know each other; between ":" they may.
+One contract holds every package to its own rooms; import-linter's `layers` with `exhaustive` would need one
+for each package. Rooms in one line do not know each other if "|" separates them; with ":" they may.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from importlinter.contracts.layers import LayersContract
 
 
 class RoomsContract(Contract):
-    """By package its rooms, the highest first."""
+    """The rooms of each package, the highest first."""
 
     steelyard_protocol: Any = fields.ListField(subfield=fields.StringField())
     steelyard_agent: Any = fields.ListField(subfield=fields.StringField())
@@ -33,6 +33,6 @@ class RoomsContract(Contract):
         return ContractCheck(kept=not broken, metadata={"broken": broken})
 
     def render_broken_contract(self, check: ContractCheck) -> None:
-        """Print each import that goes upwards, or sideways, and each room without a place."""
+        """Print each upward or sideways import, and each room without a place."""
         for layers, broken in check.metadata["broken"]:
             layers.render_broken_contract(broken)

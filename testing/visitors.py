@@ -1,4 +1,4 @@
-"""A constant rate of requests over a few kept connections, and what became of each."""
+"""A constant rate of requests over a few kept connections, with the result of each."""
 
 import http.client
 import threading
@@ -11,7 +11,7 @@ TIMEOUT_S = 15
 
 
 class Visitors:
-    """Requests at a constant rate until they are stopped; who answered, and what failed."""
+    """Requests at a constant rate until stopped, with the answering servers and the failures."""
 
     def __init__(self, port: int, *, requests_per_s: float, connections: int) -> None:
         self._port, self._rate, self._every_s = port, requests_per_s, connections / requests_per_s
@@ -32,12 +32,12 @@ class Visitors:
             thread.join()
 
     def served(self) -> Counter[str]:
-        """Return how many requests each server has answered so far."""
+        """Return the number of answers from each server so far."""
         with self._lock:
             return Counter(self._served)
 
     def next(self, requests: int) -> Counter[str]:
-        """Wait for so many more answers; return who gave them."""
+        """Wait for `requests` more answers; return their servers."""
         before = self.served()
         deadline = time.monotonic() + 10 * requests / self._rate + PATIENCE_S
         while sum((during := self.served() - before).values()) < requests:
@@ -49,7 +49,7 @@ class Visitors:
         return during
 
     def share(self, server: str, requests: int = 300) -> float:
-        """Return a server's share of the next so many requests."""
+        """Return a server's share of the next `requests`."""
         during = self.next(requests)
         return during[server] / sum(during.values())
 

@@ -1,4 +1,4 @@
-"""Waiting for what another process does, with a patience that a loaded machine needs."""
+"""Waiting for another process, with enough patience for a loaded machine."""
 
 import time
 from collections.abc import Callable
@@ -18,7 +18,7 @@ def wait_until(
     *,
     patience_s: float = PATIENCE_S,
 ) -> T:
-    """Ask again and again until `look` finds something true, and return that; fail with `what` in the end."""
+    """Call `look` until it returns something true, and return that; fail with `what` in the end."""
     deadline = time.monotonic() + patience_s
     while not (seen := look()):
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""What pages and comments name is there: files and folders, headings, a name in a file, a module's member."""
+"""Pages and comments name only existing files, folders, headings, names in files, and members of modules."""
 
 import os
 import re
@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-# Where prose stands, by how a file's name ends: a page and a table are all prose, of others their comments.
+# The prose of a file by its suffix: pages and tables are all prose, other files have comments.
 SCRIPT = re.compile(r"(?:^|(?<=\s))#.*", re.MULTILINE)
 SLASHES = re.compile(r"/\*(?:.|\n)*?\*/|(?:^|(?<=\s))//.*", re.MULTILINE)
 PROSE = {
@@ -23,12 +23,12 @@ PROSE = {
 NO_PROSE = re.compile(r"(?!)")
 NOT_READ = re.compile(r"CHANGELOG\.md|docs/benchmarks-full/|docs/tests/test_named_files\.py")
 
-# A path begins with a folder at the top, or it is the end of one, with the ending of a source.
+# A path begins with a top folder; or it is the end of a path, with the suffix of a source.
 SOURCE = r"[\w-]+(?:\.[\w-]+)*\.(?:py|lua|js|toml|md|yml|yaml|sh|css|html)\b(?![\w/-])"
 NOT_IN_THE_TREE = re.compile(
     r"setup\.py|web\.yaml|my\.toml|OUT/NAME\.md|report\.md|config\.yaml"  # others'
     r"|controller/steelyard_controller/api/static|openresty/lua-resty-balancer"  # built, not ours
-    r"|.*\b(?:test_law_)?mine(?:_spec)?\..*"  # what a recipe has its reader write
+    r"|.*\b(?:test_law_)?mine(?:_spec)?\..*"  # files that a recipe's reader writes
 )
 
 NAMES = r"((?:`[^`\n]+`(?:, | and ))*`[^`\n]+`)"
@@ -41,7 +41,7 @@ LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]+))?\)")
 
 @cache
 def tree() -> Mapping[str, str]:
-    """Return the text of each file by its path, without what git ignores."""
+    """Return the text of each file by its path, except ignored files."""
     lines = (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
     ignored = [".git", *(line.strip("/") for line in lines if not line.startswith("#"))]
     texts: dict[str, str] = {}
@@ -54,7 +54,7 @@ def tree() -> Mapping[str, str]:
 
 @cache
 def ends() -> Mapping[str, frozenset[str]]:
-    """Return by each end of a path, such as `laws/static.py` or `laws`, the files and folders with it."""
+    """Return the files and folders by each end of their path, such as `laws/static.py` or `laws`."""
     whole = {path for file in tree() for path in (file, *map(str, PurePath(file).parents))} - {"."}
     by_end: dict[str, set[str]] = {}
     for path in whole:
@@ -66,19 +66,19 @@ def ends() -> Mapping[str, frozenset[str]]:
 
 @cache
 def path_pattern() -> re.Pattern[str]:
-    """Return what finds a path in prose."""
+    """Return the pattern of a path in prose."""
     folders = "|".join({re.escape(path.split("/")[0]) for path in tree() if "/" in path and path[0] != "."})
     return re.compile(rf"(?<![\w/.@:~$}}>*-])(?:(?:{folders})/[\w./-]*\w|(?:[\w.-]+/)*{SOURCE})")
 
 
 def has(path: str, name: str) -> bool:
-    """Tell whether a name occurs in a file, or in one of a folder."""
+    """Return whether a name occurs in a file, or in a file of a folder."""
     within = [path] if path in tree() else [file for file in tree() if file.startswith(f"{path}/")]
     return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", tree()[file]) for file in within)
 
 
 def missing(page: str, text: str) -> Iterator[tuple[int, str]]:
-    """Yield what a text of the page names and is not there, after the place in the text where it stands."""
+    """Yield each missing thing that a text of the page names, after its offset in the text."""
     for each in path_pattern().finditer(text):
         path = each[0].rstrip(".")
         beside = ROOT / PurePath(page).parent / path
@@ -95,7 +95,7 @@ def missing(page: str, text: str) -> Iterator[tuple[int, str]]:
 
 
 def is_member(module: str, member: str) -> bool:
-    """Tell whether a module, or one of a folder, has the member; true of modules that are not ours."""
+    """Return whether a module, or one of a folder, has the member; true for foreign modules."""
     named = f"{module}.{member}"
     if OF_OTHERS.fullmatch(named) or {named, f"{module}/{member}.py"} & ends().keys():
         return True
@@ -104,7 +104,7 @@ def is_member(module: str, member: str) -> bool:
 
 
 def broken_links(page: str, text: str) -> Iterator[tuple[int, str]]:
-    """Yield the links of a page to what is not there."""
+    """Yield the broken links of a page."""
     for each in LINK.finditer(text):
         target = ROOT / PurePath(page).parent / each[1] if each[1] else ROOT / page
         headings = re.findall(r"^#+ (.*)", target.read_text(), re.MULTILINE) if each[2] else []
@@ -114,7 +114,7 @@ def broken_links(page: str, text: str) -> Iterator[tuple[int, str]]:
 
 
 def stale(page: str, whole: str) -> list[str]:
-    """Return a line for each name of something that is not there."""
+    """Return a line for each missing thing."""
     complaints = []
     for prose in PROSE.get(PurePath(page).suffix, NO_PROSE).finditer(whole):
         looks = [missing, broken_links] if page.endswith(".md") else [missing]

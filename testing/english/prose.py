@@ -18,7 +18,7 @@ from markdown_it import MarkdownIt
 CODE = "CODE"
 
 SHORTEST_MESSAGE = 5
-"""Words in a string literal from which on it is read as a message; shorter ones are mostly names and keys."""
+"""Fewest words of a string literal that counts as a message; shorter ones are mostly names and keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class Block:
 
 
 def blocks(path: str, text: str) -> list[Block]:
-    """Return the prose of a file; an empty list for kinds of files that have none."""
+    """Return the prose of a file; an empty list for kinds of files without prose."""
     kind = PurePath(path).suffix or PurePath(path).name
     reader = READERS.get(kind) or (script if text.startswith("#!") else None)
     if reader is None:
@@ -91,7 +91,7 @@ def python(text: str) -> Iterator[Block]:
 
 
 def _docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
-    # A string that stands by itself documents what is above it, too (PEP 257's attribute docstrings).
+    # A string by itself documents the line above it, too (PEP 257's attribute docstrings).
     for node in ast.walk(tree):
         value = node.value if isinstance(node, ast.Expr) else None
         if isinstance(value, ast.Constant) and isinstance(value.value, str):

@@ -1,6 +1,6 @@
-"""What a machine can see of a sentence that a reader stumbles over. Pure.
+"""Rules for sentences, as far as a machine can judge them. Pure.
 
-A rule registers itself: it takes a sentence and returns what to do about it, or None.
+A rule registers itself. It takes a sentence and returns the remedy, or None.
 """
 
 import re
@@ -23,7 +23,7 @@ def rule(check: Rule) -> Rule:
 
 
 def complaints(sentence: Sentence) -> Iterator[str]:
-    """Yield what each rule has against a sentence."""
+    """Yield the complaints of all rules about a sentence."""
     for check in RULES:
         if complaint := check(sentence):
             yield complaint
@@ -39,13 +39,13 @@ def too_long(sentence: Sentence) -> str | None:
 
 @rule
 def opens_with_of(sentence: Sentence) -> str | None:
-    """No sentence opens with "Of"; *for*, *with*, *among* and *in* say what is meant."""
+    """No sentence opens with "Of"; use *for*, *with*, *among* or *in*."""
     return 'opens with "Of": use for, with, among or in' if re.match(r"Of\b", sentence.text) else None
 
 
 @rule
 def bare_subject(sentence: Sentence) -> str | None:
-    """Whoever acts has a name; a question and a title may begin with such a word."""
+    """The actor has a name; questions and titles may begin with such a word."""
     if sentence.kind == "heading" or sentence.text.rstrip("*_)\"' ").endswith("?"):
         return None
     found = re.match(r"(Who|Whoever|What|Whatever|Where|Wherever)\b(?!')", sentence.text) or re.search(
@@ -76,7 +76,7 @@ PLAIN = {
 
 @rule
 def has_a_plainer_word(sentence: Sentence) -> str | None:
-    """Turns of ours that English does not have."""
+    """Phrases that English does not have."""
     for turn, plainer in PLAIN.items():
         if found := re.search(turn, sentence.text, re.IGNORECASE):
             return f'"{found[0]}": use {plainer}'

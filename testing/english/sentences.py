@@ -16,17 +16,17 @@ WORD = re.compile(r"[^\W_][\w'’.,%-]*")
 ABBREVIATION = re.compile(
     r"\b(?:e\.g|i\.e|et al|etc|vs|cf|fig|eq|eqs|no|approx|(?<!\d )[A-Z])\.$", re.IGNORECASE
 )
-# Names that are written small at the beginning of a sentence, too.
+# Names in small letters even at the beginning of a sentence.
 SMALL = r"(?:nginx|ngx_lua|gRPC|vLLM|wrk|curl)\b"
 END = re.compile(rf"(?<=[.!?])[\"')\]*_]*\s+(?=[\"'(\[*_]*(?:[A-Z0-9`]|{SMALL}))")
 
 FEWEST_WORDS = 4
-"""Fewest words of a sentence that counts for the figures: "Pure." says nothing about style."""
+"""Fewest words of a sentence in the figures: "Pure." says nothing about style."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sentence:
-    """A sentence, in which kind of block it stands, and the line where that block begins."""
+    """A sentence, with the kind and the first line of its block."""
 
     line: int
     kind: str
@@ -45,7 +45,7 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What a text measures; `long` is the share of sentences over 30 words."""
+    """The figures of a text; `long` is the share of sentences over 30 words."""
 
     sentences: int
     median_words: float
@@ -67,7 +67,7 @@ def sentences(found: Iterable[Block]) -> Iterator[Sentence]:
 
 
 def figures(found: Iterable[Sentence]) -> Figures | None:
-    """Return the figures of sentences; None where there are too few words to say anything."""
+    """Return the figures of sentences; None if there are too few words."""
     counted = [each for each in found if each.kind not in ("heading", "cell") and each.words >= FEWEST_WORDS]
     if not counted:
         return None

@@ -1,11 +1,11 @@
 """A real Kubernetes API for tests: kube-apiserver on Debian's etcd, with RBAC, on free ports of 127.0.0.1.
 
 Its tests are those in testing/kubernetes/tests, with the marker `kubernetes`; `make kubernetes-test` builds
-what they need (scripts/kubernetes-api) and runs them. The fixture `kube_api` is one server for all: a test
+the server (scripts/kubernetes-api) and runs them. The fixture `kube_api` is one server for all: a test
 makes its objects in a `new_namespace()`, and sees the server gone in a block, `with kube_api.away():`.
 
-There is the API and nothing behind it: no controller, no scheduler, no kubelet. A test writes by itself what
-those would write, such as EndpointSlices and the status of a pod.
+Behind the API there is no controller, no scheduler and no kubelet. A test writes their objects itself, such
+as EndpointSlices and the status of a pod.
 """
 
 import http.client
@@ -25,7 +25,7 @@ from pathlib import Path
 from testing import waiting
 from testing.daemons import Daemon, free_port
 
-# The server takes some ten seconds of CPU time to start, which a busy machine stretches.
+# The server needs some ten seconds of CPU time to start; a busy machine takes longer.
 PATIENCE_S = 240.0
 
 wait_until = partial(waiting.wait_until, patience_s=PATIENCE_S)
@@ -93,26 +93,26 @@ class KubeApi:
         return answer
 
     def kubectl(self, *arguments: str, given: str | None = None) -> str:
-        """Run kubectl as the administrator, on the input `given`; return its output or raise what it says."""
+        """Run kubectl as the administrator, on the input `given`; return its output or raise its message."""
         return self._run("kubectl", arguments, given)
 
     def helm(self, *arguments: str) -> str:
-        """Run helm as the administrator; return its output or raise what it says."""
+        """Run helm as the administrator; return its output or raise its message."""
         return self._run("helm", arguments)
 
     def new_namespace(self) -> str:
-        """Make a namespace of a name that was never used; without controllers none is ever wholly removed."""
+        """Make a namespace with an unused name; without controllers, old ones are never wholly removed."""
         name = f"test-{secrets.token_hex(4)}"
         self.kubectl("create", "namespace", name)
         return name
 
     def may(self, user: str, verb: str, resource: str, namespace: str) -> bool:
-        """Tell whether the server lets `user` do so; it knows a new role's rights some moments later."""
+        """Return whether the server permits it to `user`; a new role's rights take some moments."""
         question = ("auth", "can-i", verb, resource, f"--as={user}", "--namespace", namespace)
         return self._ask("kubectl", question).stdout.strip() == "yes"  # a no is exit status 1
 
     def service_account_token(self, namespace: str, name: str) -> str:
-        """Return a new token, good for an hour, of a ServiceAccount that exists (TokenRequest)."""
+        """Return a new token of an existing ServiceAccount, valid for an hour (TokenRequest)."""
         return self.kubectl("create", "token", name, "--namespace", namespace).strip()
 
     def _run(self, tool: str, arguments: tuple[str, ...], given: str | None = None) -> str:
@@ -145,7 +145,7 @@ class KubeApi:
         wait_until(self._is_ready, lambda: f"kube-apiserver is ready\n{self._server.log.read_text()[-4000:]}")
 
     def _is_ready(self) -> bool:
-        # A server that does not know all rights yet refuses even its administrator.
+        # Until the server knows all rights, it refuses even its administrator.
         try:
             with self.open("/readyz", self._token, timeout_s=30) as answer:
                 return bool(answer.read() == b"ok")
@@ -200,8 +200,8 @@ def _apiserver(folder: Path, port: int, etcd_port: int) -> list[str]:
         f"--service-account-key-file={key}",
         f"--service-account-signing-key-file={key}",
         "--service-cluster-ip-range=10.0.0.0/24",
-        # It would ask that each pod's ServiceAccount exists, which a controller makes elsewhere.
+        # It would demand each pod's ServiceAccount, and a controller makes those elsewhere.
         "--disable-admission-plugins=ServiceAccount",
-        # Not where the Service `kubernetes` leads: a loopback address is no endpoint.
+        # Not the Service `kubernetes`, because a loopback address cannot be an endpoint.
         "--endpoint-reconciler-type=none",
     ]

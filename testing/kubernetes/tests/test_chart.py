@@ -1,4 +1,4 @@
-"""The Helm chart on a real API server, which takes each of its sets of values, and is left as it was."""
+"""The Helm chart on a real API server: it accepts each set of values, and is left clean."""
 
 import json
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.kubernetes
 
 CHART = "deploy/helm/steelyard"
 SETS = sorted(Path(CHART, "ci").glob("*.yaml"))
-# What Prometheus's operator brings, here without its rules for their fields.
+# Kinds of Prometheus's operator, here without rules for their fields.
 OPERATOR_KINDS = ("ServiceMonitor", "PodMonitor", "PrometheusRule")
 
 # (API group, resource): verbs
@@ -28,7 +28,7 @@ AGENT: Rights = {("", "pods"): {"list"}}
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The chart with one set of values, to be installed into a namespace of its own."""
+    """The chart with one set of values, for a namespace of its own."""
 
     api: KubeApi
     namespace: str
@@ -40,7 +40,7 @@ class Release:
         return self.api.helm(verb, "steelyard", CHART, *into)
 
     def secret(self) -> dict[str, str]:
-        """Return what was made up at install; nothing where the secrets were there already."""
+        """Return the secrets made at install; none if they existed already."""
         where = ("--namespace", self.namespace, "--ignore-not-found", "--output=json")
         secret = self.api.kubectl("get", "secret", "steelyard", *where)
         return dict(json.loads(secret)["data"]) if secret else {}
@@ -60,13 +60,13 @@ class Release:
         ]
 
     def rights(self, account: str, namespace: str) -> Rights:
-        """Return what a ServiceAccount may in a namespace."""
+        """Return a ServiceAccount's rights in a namespace."""
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectRulesReview",
             "spec": {"namespace": namespace},
         }
-        # kubectl's own validation looks at definitions of kinds, which such an account may not.
+        # kubectl's own validation reads definitions of kinds, and such an account may not.
         account_itself = (f"--as=system:serviceaccount:{self.namespace}:{account}", "--validate=ignore")
         said = self.api.kubectl(
             "create", *account_itself, "--filename=-", "--output=json", given=json.dumps(review)
@@ -81,7 +81,7 @@ class Release:
 
 @pytest.fixture(scope="module")
 def cluster(kube_api: KubeApi) -> KubeApi:
-    """The API with what the sets of values ask for: two namespaces, and the operator's kinds."""
+    """The API with the needs of the sets of values: two namespaces, and the operator's kinds."""
     for namespace in ("shop", "payments"):
         kube_api.kubectl("create", "namespace", namespace)
     definitions = [definition(kind) for kind in OPERATOR_KINDS]
@@ -92,7 +92,7 @@ def cluster(kube_api: KubeApi) -> KubeApi:
 
 
 def definition(kind: str) -> dict[str, Any]:
-    """Return a definition of one of the operator's kinds that takes any fields."""
+    """Return a definition of one of the operator's kinds, with any fields."""
     plural = f"{kind.lower()}s"
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     return {
@@ -120,8 +120,8 @@ def test_the_chart_is_taken_grants_what_it_must_and_leaves_nothing(cluster: Kube
     said = yaml.safe_load(values.read_text())
     agents = said.get("agent", {}).get("daemonset", {}).get("enabled", False)
 
-    # An unknown field is an error, and so is a warning, such as of a pod that may more than it should.
-    # The agent of a node looks at the processes and the cgroups of all, which only "privileged" lets it.
+    # An unknown field is an error. So is a warning, for example about a pod with too many rights.
+    # A node's agent sees all processes and cgroups; only "privileged" allows that.
     level = "privileged" if agents else "restricted"
     cluster.kubectl("label", "namespace", release.namespace, f"pod-security.kubernetes.io/warn={level}")
     strictly = ("--dry-run=server", "--validate=strict", "--warnings-as-errors", "--filename=-")

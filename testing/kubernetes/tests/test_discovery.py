@@ -1,6 +1,6 @@
-"""Discovery on the real API: a controller that may list and watch two kinds of objects, and nothing else.
+"""Discovery on the real API: a controller that may only list and watch two kinds of objects.
 
-With RECORD=controller/tests/discovery/recordings/kubernetes.json it records what other tests are answered.
+With RECORD=controller/tests/discovery/recordings/kubernetes.json it records the answers for other tests.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ ENDING: dict[str, Any] = {"ready": False, "serving": True, "terminating": True}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """How a controller reaches the API: its environment, and what its command is run by."""
+    """A controller's way to the API: its environment, and the prefix of its command."""
 
     environment: dict[str, str]
     run_by: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class Shop:
         )
 
     def grant(self) -> None:
-        """Give the rights that the docs say, and wait until the API server knows them."""
+        """Give the rights from the docs, and wait until the API server knows them."""
         guide = Path("docs/guides/kubernetes.md").read_text()
         text = next(
             block
@@ -81,7 +81,7 @@ class Shop:
             )
 
     def from_outside(self, folder: Path) -> Access:
-        """Return how a program on any machine does: a kubeconfig of the ServiceAccount."""
+        """Return the access from any machine: a kubeconfig of the ServiceAccount."""
         document = json.loads(self.api.kubeconfig.read_text())
         token = self.api.service_account_token(self.namespace, "steelyard-controller")
         document["users"] = [{"name": "administrator", "user": {"token": token}}]
@@ -90,7 +90,7 @@ class Shop:
         return Access(environment={"KUBECONFIG": str(path)})
 
     def in_pod(self, folder: Path) -> Access:
-        """Return how one in a pod does: with what a kubelet sets and puts there, on a /run of its own."""
+        """Return the access from a pod: the kubelet's variables and files, on a /run of its own."""
         account = folder / "account"
         account.mkdir()
         token = self.api.service_account_token(self.namespace, "steelyard-controller")
@@ -126,7 +126,7 @@ class Shop:
         )
 
     def pods(self, pods: dict[str, str], *, name: str = "web-1", port: int = 8080, **said: Any) -> None:
-        """Write an EndpointSlice, as the controller of Kubernetes does that is not here: address by pod."""
+        """Write an EndpointSlice (address by pod), in place of Kubernetes' controller."""
         conditions = {"ready": True, "serving": True, "terminating": False} | said
         self.apply(
             {
@@ -149,7 +149,7 @@ class Shop:
 
 @pytest.fixture
 def shop(kube_api: KubeApi) -> Shop:
-    """A namespace with a ServiceAccount that may nothing yet."""
+    """A namespace with a ServiceAccount without rights."""
     made = Shop(kube_api, kube_api.new_namespace())
     kube_api.kubectl("create", "serviceaccount", "steelyard-controller", "--namespace", made.namespace)
     return made
@@ -162,7 +162,7 @@ class Controller:
         self._port = port
 
     def ask(self, method: str, path: str, document: object = None) -> tuple[int, Any]:
-        """Return status and document; (0, None) where nobody answers."""
+        """Return status and document; (0, None) without an answer."""
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE_S)
         headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
         try:
@@ -177,14 +177,14 @@ class Controller:
             connection.close()
 
     def table(self) -> dict[str, tuple[str, str]] | None:
-        """Return address and state by server of `web`, as the weight table has them."""
+        """Return address and state of each server of `web` in the weight table."""
         status, document = self.ask("GET", "/v1/upstreams/web")
         if status != 200:
             return None
         return {row["id"]: (row["address"], row["state"]) for row in document["peers"]}
 
     def degraded(self) -> str:
-        """Return what does not work, beside Memcached."""
+        """Return the degraded parts, except Memcached."""
         lines = (self.ask("GET", "/readyz")[1] or {}).get("degraded", [])
         return "\n".join(line for line in lines if not line.startswith("memcached"))
 
@@ -193,7 +193,7 @@ class Controller:
 def controller(
     folder: Path, access: Access, namespaces: str, *, memcached: str = NO_MEMCACHED
 ) -> Iterator[Controller]:
-    """Yield a controller that watches; it must end in order."""
+    """Yield a watching controller; it must end in order."""
     port, log = free_port(), folder / "controller.log"
     mine = ("STEELYARD_", "KUBE")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(mine)}
@@ -306,7 +306,7 @@ def test_an_api_server_that_goes_and_comes_back_empties_nothing(shop: Shop, tmp_
 
 
 def trimmed(document: Any) -> Any:
-    """Return a document without what says who wrote it: kubectl, and that twice."""
+    """Return a document without its two traces of kubectl."""
     if isinstance(document, dict):
         dropped = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
         return {name: trimmed(value) for name, value in document.items() if name not in dropped}
@@ -335,7 +335,7 @@ def test_the_recorded_answers_are_those_of_this_server(shop: Shop) -> None:
     def asked(path: str, bearer: str = token) -> Any:
         return trimmed(last_document(shop.api, path, bearer))
 
-    # A bookmark is as the API reference has it: in a few seconds without a change this server sends none.
+    # The bookmark follows the API reference: this server sends none within a few seconds without a change.
     recorded: dict[str, Any] = {"list": {}, "bookmark": RECORDED["bookmark"], "statuses": {}}
     for plural, path in base.items():
         listed = asked(path)
@@ -348,7 +348,7 @@ def test_the_recorded_answers_are_those_of_this_server(shop: Shop) -> None:
     recorded["statuses"]["401"] = asked(base["services"], "nobody")
     recorded["statuses"]["403"] = asked("/api/v1/namespaces/default/services")
     with shop.api.away():
-        pass  # it forgets what was before
+        pass  # it forgets the earlier history
     recorded["statuses"]["410"] = asked(f"{base['services']}?watch=1&resourceVersion=1")["object"]
     if target := os.environ.get("RECORD"):
         Path(target).write_text(json.dumps(recorded, indent=1, sort_keys=True) + "\n")
@@ -356,7 +356,7 @@ def test_the_recorded_answers_are_those_of_this_server(shop: Shop) -> None:
 
 
 def last_document(api: KubeApi, path: str, token: str) -> Any:
-    """Return the last document of an answer, whatever its status is."""
+    """Return the last document of an answer with any status."""
     try:
         with api.open(path, token) as answer:
             lines = answer.read().splitlines()
@@ -379,7 +379,7 @@ class _Pod(BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def pods_at(addresses: list[str], port: int) -> Iterator[None]:
-    """Serve at addresses that the API server takes for a pod's: it refuses loopback's."""
+    """Serve at addresses that the API server accepts for pods: it refuses loopback."""
     with contextlib.ExitStack() as stack:
         for address in addresses:
             subprocess.run(["ip", "address", "add", f"{address}/32", "dev", "lo"], check=True)
@@ -399,7 +399,7 @@ def _end(server: ThreadingHTTPServer, thread: threading.Thread) -> None:
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Iterator[Rig]:
-    """A Memcached, and an nginx when it is asked for."""
+    """A Memcached, and on demand an nginx."""
     made = Rig(tmp_path)
     yield made
     made.stop()

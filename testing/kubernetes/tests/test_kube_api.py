@@ -1,4 +1,4 @@
-"""The real API that the other tests here stand on: it knows who may what, and keeps what it is told."""
+"""The real API of the other tests here: it enforces rights and keeps objects."""
 
 import http.client
 import json
@@ -18,7 +18,7 @@ SLICES = "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices"
 
 @pytest.fixture
 def namespace(kube_api: KubeApi) -> str:
-    """A namespace with a ServiceAccount `reader` that may nothing."""
+    """A namespace with a ServiceAccount `reader` without rights."""
     name = kube_api.new_namespace()
     kube_api.kubectl("create", "serviceaccount", "reader", "--namespace", name)
     return name

@@ -19,7 +19,7 @@ PATIENT_S = 30.0
 
 @pytest.fixture
 def namespace(kube_api: KubeApi) -> str:
-    """A namespace with a ServiceAccount `agent` that may nothing yet."""
+    """A namespace with a ServiceAccount `agent` without rights."""
     name = kube_api.new_namespace()
     kube_api.kubectl("create", "serviceaccount", "agent", "--namespace", name)
     return name
@@ -41,7 +41,7 @@ def client_of(kube_api: KubeApi, account: Path, node: str) -> ApiClient:
 
 
 def may_list(kube_api: KubeApi, namespace: str) -> None:
-    """Give the agent the rights that the chart gives it."""
+    """Give the agent its rights from the chart."""
     user = f"system:serviceaccount:{namespace}:agent"
     kube_api.kubectl("create", "clusterrole", namespace, "--verb=list", "--resource=pods")
     to = (f"--clusterrole={namespace}", f"--serviceaccount={namespace}:agent")
@@ -50,7 +50,7 @@ def may_list(kube_api: KubeApi, namespace: str) -> None:
 
 
 def run_pod(kube_api: KubeApi, namespace: str, name: str, node: str, *, upstream: str | None = "web") -> None:
-    """Make a pod and say that it runs, as a kubelet does."""
+    """Make a pod and report it as running, as a kubelet does."""
     document = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -88,7 +88,7 @@ def test_the_running_labelled_pods_of_the_node_are_listed_with_the_right_to_list
     run_pod(kube_api, namespace, "no-label", node, upstream=None)
     run_pod(kube_api, namespace, "ended", node)
     say_phase(kube_api, namespace, "ended", "Succeeded")
-    # The server answers from its memory, which may be a moment old.
+    # The server answers from its memory, and that may be a moment old.
     both = [("shop", "shop-1", False), ("web", "web-1", False)]
     wait_until(lambda: names(ask()) == both, "both pods are listed")
     answer = ask()
