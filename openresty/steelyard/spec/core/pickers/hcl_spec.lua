@@ -4,8 +4,8 @@ local hcl = require "steelyard.core.pickers.hcl"
 local NOTHING = { in_flight = 0 }
 
 
---- Return the picked peer. The ring's peer is a, the drawn ones are b and c, all of weight 1 except a. Earlier draws
--- found `lately` in flight: a number, or a function of the number of the draw.
+--- The picked peer, if the ring's peer is a and the drawn ones are b and c, all of weight 1 except a.
+-- @param lately requests in flight that earlier draws found: a number, or a function of the draw's number
 local function trio(lately, a, b, c, weight_a)
     weight_a = weight_a or 1
     local stats, peers = fixtures.stats({}), fixtures.peers("a", weight_a, "b", 1, "c", 1)
