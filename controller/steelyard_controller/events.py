@@ -81,8 +81,8 @@ class Listeners:
         view    the part of the overviews that it gets; None: all
         after   the id of its last event, from this controller or another one; None: it is new
         """
-        heard = self._last if after is None else self._number(after)
-        subscriber = Subscriber(self, upstream, view, heard)
+        last_number = self._last if after is None else self._number(after)
+        subscriber = Subscriber(self, upstream, view, last_number)
         known = (name for name, of in self._overviews if of == view and subscriber.wants(name))
         subscriber.due |= dict.fromkeys(known)
         self._subscribers.append(subscriber)
@@ -130,17 +130,19 @@ class Listeners:
 class Subscriber:
     """One client's position: the number of its last change, and the upstreams with a due overview."""
 
-    def __init__(self, listeners: Listeners, upstream: str | None, view: Hashable, heard: int | None) -> None:
+    def __init__(
+        self, listeners: Listeners, upstream: str | None, view: Hashable, last_number: int | None
+    ) -> None:
         self.upstream, self.view = upstream, view
         self.due: dict[str, None] = {}
         self._listeners = listeners
-        self._heard = heard
+        self._last_number = last_number
         self._woken = asyncio.Event()
 
     @property
     def id(self) -> str | None:
         """Return the id of its last change; None if that is another process's."""
-        return None if self._heard is None else self._listeners.id_of(self._heard)
+        return None if self._last_number is None else self._listeners.id_of(self._last_number)
 
     def wants(self, upstream: str) -> bool:
         """Return whether it gets the events of an upstream."""
@@ -153,7 +155,7 @@ class Subscriber:
     async def next(self) -> Event:
         """Return the next event when there is one: changes first, then the overview that is due longest."""
         while True:
-            self._heard, event = self._listeners.next_after(self._heard, self.upstream)
+            self._last_number, event = self._listeners.next_after(self._last_number, self.upstream)
             if event is not None:
                 return event
             while self.due:

@@ -27,20 +27,20 @@ TURN_S = 0.02
 
 
 class OverviewEvents:
-    """The noted upstreams and views, until `made` has made their overviews, as JSON."""
+    """The noted upstreams and views, until `make` has made their overviews, as JSON."""
 
     def __init__(
         self,
         listeners: Listeners,
         cycles: Callable[[], Mapping[str, Cycle]],
-        made: Callable[[Cycle, Hashable], bytes | None],
+        make: Callable[[Cycle, Hashable], bytes | None],
         *,
         used: Callable[[], float] = time.thread_time,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._listeners = listeners
         self._cycles = cycles
-        self._made = made
+        self._make = make
         self._used = used
         self._pause = pause
         self._noted: dict[Noted, None] = {}
@@ -67,24 +67,26 @@ class OverviewEvents:
             if not due:
                 self._any.clear()
                 continue
-            made, used_s = await asyncio.to_thread(self._turn, due)
-            left = dict.fromkeys((cycle.name, view) for cycle, view in due if (cycle.name, view) not in made)
+            overviews, used_s = await asyncio.to_thread(self._turn, due)
+            left = dict.fromkeys(
+                (cycle.name, view) for cycle, view in due if (cycle.name, view) not in overviews
+            )
             # Upstreams noted meanwhile may have a newer outcome than the one used: they have a turn later.
             self._noted = left | self._noted
-            for (name, view), overview in made.items():
+            for (name, view), overview in overviews.items():
                 if overview is not None:
                     self._listeners.show(name, overview, view)
             await self._pause(used_s / CPU_SHARE - used_s)
 
     def _turn(self, due: Sequence[tuple[Cycle, Hashable]]) -> tuple[dict[Noted, bytes | None], float]:
         """Return the overviews that fit into a turn, at least one, and their CPU seconds."""
-        began_s, made = self._used(), dict[Noted, bytes | None]()
+        began_s, overviews = self._used(), dict[Noted, bytes | None]()
         for cycle, view in due:
             try:
-                made[cycle.name, view] = self._made(cycle, view)
+                overviews[cycle.name, view] = self._make(cycle, view)
             except Exception:
-                log.exception("%s: its overview cannot be made", cycle.name)
-                made[cycle.name, view] = None
+                log.exception("%s: its overview cannot be overviews", cycle.name)
+                overviews[cycle.name, view] = None
             if self._used() - began_s >= TURN_S:
                 break
-        return made, self._used() - began_s
+        return overviews, self._used() - began_s

@@ -256,16 +256,16 @@ class Service:
                 refuse_unpublishable(name, after.upstream)
             if dry_run:
                 return after
-            said = declarations.all_differences(before, after)
-            entry = audit.entry(by, name, before, after, at_ms=_now_ms(), what=said)
+            summary = declarations.all_differences(before, after)
+            entry = audit.entry(by, name, before, after, at_ms=_now_ms(), what=summary)
             await self._keep(lease, name, after, entry)
             if after is None:
                 self._loop.forget(name)
             else:
                 self._loop.follow(name, after)
-            log.info("%s: %s", name, said, extra={"event": "declared", "upstream": name, "by": str(by)})
+            log.info("%s: %s", name, summary, extra={"event": "declared", "upstream": name, "by": str(by)})
             revision = None if after is None else after.revision
-            document = {"upstream": name, "revision": revision, "what": said}
+            document = {"upstream": name, "revision": revision, "what": summary}
             self.listeners.publish("change", name, _json(document))
             return after
 

@@ -61,8 +61,8 @@ class Declaration:
         pods_discovered = self.discovered
         if pods_discovered is not None:
             # A deleted server that no Service has any more may be declared again, as an ordinary server.
-            there = {peer.id for peer in upstream.peers}
-            kept = {peer: each for peer, each in pods_discovered.conditions.items() if peer in there}
+            ids = {peer.id for peer in upstream.peers}
+            kept = {peer: each for peer, each in pods_discovered.conditions.items() if peer in ids}
             pods_discovered = replace(pods_discovered, conditions=kept)
         return replace(self, upstream=upstream, revision=self.revision + 1, discovered=pods_discovered)
 
@@ -115,8 +115,8 @@ def with_file(stored: Declaration | None, section: Upstream) -> Declaration | No
         return Declaration(upstream=section, file_digest=digest, file_peers=named)
     if stored.file_digest == digest:
         return None
-    given = {name: getattr(section, name) for name in section.model_fields_set - {"peers"}}
-    merged = {**_fields(stored.upstream), **given, "peers": _merged_peers(stored, section)}
+    section_fields = {name: getattr(section, name) for name in section.model_fields_set - {"peers"}}
+    merged = {**_fields(stored.upstream), **section_fields, "peers": _merged_peers(stored, section)}
     return replace(
         stored,
         upstream=Upstream(**merged),

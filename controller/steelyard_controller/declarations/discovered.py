@@ -75,17 +75,17 @@ def with_pods(
     }
     stay = [peer for peer in peers if peer.id in now or peer.id in of_file or peer.id not in known]
     moved = [_as_pod(peer, now[peer.id]) if peer.id in now else peer for peer in stay]
-    there = {peer.id for peer in stay}
-    return moved + [peer for name, peer in now.items() if name not in there]
+    ids = {peer.id for peer in stay}
+    return moved + [peer for name, peer in now.items() if name not in ids]
 
 
 def with_pods_kept(wanted: Upstream, before: Upstream, pods: Collection[str]) -> Upstream:
     """Return a person's upstream with the pods, their addresses and zones as they were."""
     kept = {peer.id: peer for peer in before.peers if peer.id in pods}
-    given = [_as_pod(peer, kept[peer.id]) if peer.id in kept else peer for peer in wanted.peers]
-    there = {peer.id for peer in wanted.peers}
+    peers = [_as_pod(peer, kept[peer.id]) if peer.id in kept else peer for peer in wanted.peers]
+    ids = {peer.id for peer in wanted.peers}
     fields = {name: getattr(wanted, name) for name in Upstream.model_fields}
-    return Upstream(**{**fields, "peers": given + [peer for name, peer in kept.items() if name not in there]})
+    return Upstream(**{**fields, "peers": peers + [peer for name, peer in kept.items() if name not in ids]})
 
 
 def _as_pod(peer: Peer, pod: Peer) -> Peer:

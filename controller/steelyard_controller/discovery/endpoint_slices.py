@@ -59,12 +59,12 @@ class _Entry:
 
 def pods_of(slices: Iterable[EndpointSlice], port: str) -> Endpoints:
     """Return the pods of a Service behind the port of this name, which may be empty."""
-    given = sorted(slices, key=lambda each: each.metadata.name)
-    if not given:
+    ordered = sorted(slices, key=lambda each: each.metadata.name)
+    if not ordered:
         return Endpoints(pods=None, fault="it has no EndpointSlice: its last known servers stay")
     entries: list[_Entry] = []
     without_port, odd, long, listed = [], [], [], 0
-    for each in given:
+    for each in ordered:
         number = _port(each, port)
         for endpoint in each.endpoints or ():
             listed += 1
@@ -113,11 +113,11 @@ def _address(entries: Iterable[_Entry]) -> str:
 
 def _condition(entries: Iterable[_Entry]) -> Condition | None:
     """Return the condition of one endpoint from all slices; None: it is gone."""
-    given = [entry.conditions for entry in entries]
-    ending = [each for each in given if each.terminating]
+    conditions = [entry.conditions for entry in entries]
+    ending = [each for each in conditions if each.terminating]
     if ending:
         return "terminating" if all(_is_serving(each) for each in ending) else None
-    return "ready" if any(each.ready is not False for each in given) else "unready"
+    return "ready" if any(each.ready is not False for each in conditions) else "unready"
 
 
 def _is_serving(conditions: Conditions) -> bool:
@@ -125,15 +125,15 @@ def _is_serving(conditions: Conditions) -> bool:
     return serving is not False
 
 
-def _port(given: EndpointSlice, name: str) -> int | None:
-    for each in given.ports or ():
+def _port(endpoint_slice: EndpointSlice, name: str) -> int | None:
+    for each in endpoint_slice.ports or ():
         if (each.name or "") == name and (each.protocol or "TCP") == "TCP":
             return each.port if each.port is not None and 1 <= each.port <= 65535 else None
     return None
 
 
-def _entry(given: EndpointSlice, endpoint: Endpoint, port: int | None) -> _Entry | None:
-    if port is None or not endpoint.addresses or given.address_type not in {"IPv4", "IPv6"}:
+def _entry(endpoint_slice: EndpointSlice, endpoint: Endpoint, port: int | None) -> _Entry | None:
+    if port is None or not endpoint.addresses or endpoint_slice.address_type not in {"IPv4", "IPv6"}:
         return None
     try:
         ip = ipaddress.ip_address(endpoint.addresses[0])

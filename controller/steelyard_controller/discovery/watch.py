@@ -193,12 +193,12 @@ class Watch(Generic[Object]):
         listed: dict[Key, Object] = {}
         token: str | None = None
         while True:
-            given: dict[str, Any] = {"limit": PAGE_OBJECTS}
+            parameters: dict[str, Any] = {"limit": PAGE_OBJECTS}
             if token:
-                given["continue"] = token
+                parameters["continue"] = token
             try:
                 async with asyncio.timeout(self._timing.page_s):
-                    answer = await client.get(self.kind.path(self.namespace), params=given)
+                    answer = await client.get(self.kind.path(self.namespace), params=parameters)
             except TimeoutError:
                 raise TimeoutError(f"no whole list came within {self._timing.page_s:g} s") from None
             self._judge("list", answer.status_code, answer.content)
@@ -216,7 +216,7 @@ class Watch(Generic[Object]):
         self._answered()
 
     async def _watch(self, client: httpx.AsyncClient) -> None:
-        given = {
+        parameters = {
             "watch": "1",
             "allowWatchBookmarks": "true",
             "resourceVersion": self._revision or "",
@@ -225,7 +225,7 @@ class Watch(Generic[Object]):
         try:
             async with (
                 asyncio.timeout(self._timing.watch_s + self._timing.late_s),
-                client.stream("GET", self.kind.path(self.namespace), params=given) as answer,
+                client.stream("GET", self.kind.path(self.namespace), params=parameters) as answer,
             ):
                 if answer.status_code != 200:
                     self._judge("watch", answer.status_code, await answer.aread())
@@ -271,7 +271,7 @@ class Watch(Generic[Object]):
             return
         if status == 410:
             raise _Gone
-        reason = objects.read_status(body).message or "no reason given"
+        reason = objects.read_status(body).message or "no reason parameters"
         if status == 401:
             raise _Refused(f"the API server does not accept the credentials (401): {reason}")
         if status == 403:

@@ -90,9 +90,9 @@ class Resolver:
             due = resolved_names.is_due(self._known.get(name), now_s=now_s, again_s=self._again_s)
             if due and name not in self._asking:
                 self._asking[name] = asyncio.create_task(self._ask(name, now_s))
-        asked = [self._asking[name] for name in wanted if name in self._asking]
-        if asked:
-            await asyncio.wait(asked, timeout=self._timeout_s)
+        pending = [self._asking[name] for name in wanted if name in self._asking]
+        if pending:
+            await asyncio.wait(pending, timeout=self._timeout_s)
 
     async def close(self) -> None:
         """Cancel look-ups that are still running."""

@@ -66,8 +66,8 @@ class AgentCheck:
 
     def answer(self, line: bytes) -> bytes:
         """Return the answer to one line from HAProxy."""
-        asked = agent_answer.question(line)
-        if asked is None:
+        question = agent_answer.question(line)
+        if question is None:
             shown = line[:80].decode("ascii", "backslashreplace")
             return self._complain(
                 "not-a-question", "question",
@@ -77,23 +77,23 @@ class AgentCheck:
         if self._controller.role != "leader":
             self._rows.clear()
             return agent_answer.line("", "this controller does not lead; ask the leader")
-        view = self._controller.views.get(asked.upstream)
+        view = self._controller.views.get(question.upstream)
         if view is None:
-            self._rows.pop(asked.upstream, None)
+            self._rows.pop(question.upstream, None)
             return self._complain(
-                "unknown-upstream", f"upstream {asked.upstream}",
-                f"there is no upstream {asked.upstream}: declare it, or correct agent-send",
+                "unknown-upstream", f"upstream {question.upstream}",
+                f"there is no upstream {question.upstream}: declare it, or correct agent-send",
             )  # fmt: skip
         if view.outcome is None:
             return agent_answer.line("", "there is no decision yet")
-        row = self._rows_of(asked.upstream, view.outcome).get(asked.peer)
+        row = self._rows_of(question.upstream, view.outcome).get(question.peer)
         if row is None:
             return self._complain(
-                "unknown-server", f"server {asked.upstream}/{asked.peer}",
-                f"the weight table of {asked.upstream} has no {asked.peer}: declare it, correct agent-send, "
-                "or check that its name resolves",
+                "unknown-server", f"server {question.upstream}/{question.peer}",
+                f"the weight table of {question.upstream} has no {question.peer}: declare it, correct "
+                "agent-send, or check that its name resolves",
             )  # fmt: skip
-        return agent_answer.answer(row, asked.configured)
+        return agent_answer.answer(row, question.configured)
 
     def _log_once(self, kind: str, why: str) -> None:
         """Log a complaint the first time that its kind occurs."""

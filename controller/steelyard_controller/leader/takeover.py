@@ -88,19 +88,19 @@ class Takeover:
         waiting = [cycle for name, cycle in self._loop.cycles.items() if name in self._loop.unresumed]
         if not waiting:
             return []
-        some = {cycle.name: cycle for cycle in next(batch.batches(waiting))}
+        part = {cycle.name: cycle for cycle in next(batch.batches(waiting))}
         try:
-            saved = await self._store.load(list(some))
+            saved = await self._store.load(list(part))
         except Unavailable as error:
             fault = f"{len(waiting)} upstreams keep their last tables until their saved state is read"
             self._faults.note("resuming", f"{fault}: {error}")
             return []
         self._faults.note("resuming", None)
-        published = await self._loop.published.latest(some)
-        taken = await asyncio.to_thread(lambda: [name for name in saved if some[name].resume(saved[name])])
+        published = await self._loop.published.latest(part)
+        taken = await asyncio.to_thread(lambda: [name for name in saved if part[name].resume(saved[name])])
         if self._last_lease is not lease:
             return []  # The lease was lost and taken again meanwhile: these states are read again.
-        for name, cycle in some.items():
+        for name, cycle in part.items():
             if name in published:
                 cycle.follow_table(published[name])
             for law in cycle.forgotten_laws if name in taken else ():
@@ -108,14 +108,14 @@ class Takeover:
                     "%s: the saved memory of %s is damaged or of another edition; the law starts afresh",
                     name, law, extra={"event": "forgotten", "upstream": name},
                 )  # fmt: skip
-        self._loop.mark_resumed(some)
+        self._loop.mark_resumed(part)
         if taken:
             log.info(
                 "%d of %d upstreams resumed from their saved state: %s",
-                len(taken), len(some), name_list.shown(taken, MOST_SHOWN),
+                len(taken), len(part), name_list.shown(taken, MOST_SHOWN),
                 extra={"event": "resumed", "term": lease.term},
             )  # fmt: skip
-        return list(some)
+        return list(part)
 
     def _is_newer_than_store(self, lease: Lease, is_filled: bool) -> bool:
         """Return whether this controller's own declarations are newer than the store's."""

@@ -59,18 +59,18 @@ class ChunkedTables:
 
         Raises `Unavailable` if no server answers, and `Forbidden`.
         """
-        made, now_s = self._made.get(table.upstream), self._clock()
-        afresh = made is not None and now_s - made.written_s >= REWRITE_S
-        if made is None or made.digest != table.digest or afresh:
+        chunks, now_s = self._made.get(table.upstream), self._clock()
+        afresh = chunks is not None and now_s - chunks.written_s >= REWRITE_S
+        if chunks is None or chunks.digest != table.digest or afresh:
             values = await asyncio.to_thread(self._values, table)
-            written_s = now_s if made is None or not afresh else made.written_s
-            made = _Chunks(digest=table.digest, values=values, written_s=written_s)
-        self._made[table.upstream] = made
-        values = {wire.chunk_key(table.upstream, name): value for name, value in made.values.items()}
+            written_s = now_s if chunks is None or not afresh else chunks.written_s
+            chunks = _Chunks(digest=table.digest, values=values, written_s=written_s)
+        self._made[table.upstream] = chunks
+        values = {wire.chunk_key(table.upstream, name): value for name, value in chunks.values.items()}
         await self._pipeline.keep(values, ttl_s=self._ttl_s, afresh=afresh, allowed=certain, skip=skip)
         if afresh:
-            self._made[table.upstream] = replace(made, written_s=now_s)
-        return tuple(made.values)
+            self._made[table.upstream] = replace(chunks, written_s=now_s)
+        return tuple(chunks.values)
 
     async def retire(self, upstream: str, names: Mapping[str, Sequence[str]], *, skip: set[str]) -> None:
         """Let these chunks, by server, expire soon."""

@@ -162,9 +162,9 @@ def receive(inbox: Inbox, context: ReadContext, samples: Values, reports: Values
 
 def sender_clocks(inbox: Inbox) -> SenderClocks:
     """Return the latest time of each sender's clock, for the next leader."""
-    heard = {"samples": _clocks(inbox.samples), "reports": _clocks(inbox.reports)}
-    clocks = {kind: {**each, **inbox.remembered.get(kind, {})} for kind, each in heard.items()}
-    return {kind: each for kind, each in clocks.items() if each}
+    clocks = {"samples": _clocks(inbox.samples), "reports": _clocks(inbox.reports)}
+    known = {kind: {**each, **inbox.remembered.get(kind, {})} for kind, each in clocks.items()}
+    return {kind: each for kind, each in known.items() if each}
 
 
 def count_refused(inbox: Inbox, refused: Refused) -> Inbox:

@@ -59,7 +59,7 @@ class _Checked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Made:
+class _Encoded:
     """A table for Memcached, and its head."""
 
     table: WeightTable
@@ -154,7 +154,7 @@ class PublishedTables:
         Returns, by upstream, why a server that answered does not hold its table afterwards: `Unavailable`,
         `TableTooLarge`, or a bug. Raises `Forbidden`.
         """
-        left: list[_Made] = []
+        left: list[_Encoded] = []
         failed: dict[str, Exception] = {}
         for table in tables:
             try:
@@ -187,7 +187,7 @@ class PublishedTables:
             failed[each.table.upstream] = Unavailable(why)
         return failed
 
-    async def _make(self, table: WeightTable, certain: Callable[[], bool], skip: set[str]) -> _Made:
+    async def _make(self, table: WeightTable, certain: Callable[[], bool], skip: set[str]) -> _Encoded:
         text = weight_table.encode(table)
         chunks: tuple[str, ...] = ()
         if len(text) > self._item_bytes:
@@ -196,22 +196,26 @@ class PublishedTables:
         else:
             self._chunks.forget(table.upstream)
         held = _Checked(value=self._keys.signed_table(text), term=table.term, chunks=chunks)
-        return _Made(table=table, held=held, head=self._keys.signed_table(weight_table.encode_head(table)))
+        return _Encoded(table=table, held=held, head=self._keys.signed_table(weight_table.encode_head(table)))
 
-    async def _is_changed(self, made: _Made, put: Put, failed: dict[str, Exception], skip: set[str]) -> bool:
+    async def _is_changed(
+        self, encoded: _Encoded, put: Put, failed: dict[str, Exception], skip: set[str]
+    ) -> bool:
         """Note where a table is now; return whether a server holds another value, written in between."""
-        taken = {server: each[made.key] for server, each in put.items()}
-        await self._note(made, {server for server in taken if taken[server] is True}, skip)
+        taken = {server: each[encoded.key] for server, each in put.items()}
+        await self._note(encoded, {server for server in taken if taken[server] is True}, skip)
         for server, why in taken.items():
             if isinstance(why, str):
-                failed[made.table.upstream] = Unavailable(f"{server}: {why}")
+                failed[encoded.table.upstream] = Unavailable(f"{server}: {why}")
         return False in taken.values()
 
-    async def _read_again(self, made: Sequence[_Made], failed: dict[str, Exception], skip: set[str]) -> Held:
+    async def _read_again(
+        self, encoded: Sequence[_Encoded], failed: dict[str, Exception], skip: set[str]
+    ) -> Held:
         """Return the servers' current tables; a table has `failed` if one of a higher term is there."""
-        held = await self.read([each.table.upstream for each in made], skip)
+        held = await self.read([each.table.upstream for each in encoded], skip)
         await self.highest_term(held)
-        for each in made:
+        for each in encoded:
             # A table may have been forgotten meanwhile.
             checked = [self._checked.get((server, each.key)) for server in held if each.key in held[server]]
             if max((known.term for known in checked if known), default=0) > each.table.term:
@@ -219,17 +223,17 @@ class PublishedTables:
                 failed[each.table.upstream] = Unavailable(why)
         return held
 
-    async def _note(self, made: _Made, servers: set[str], skip: set[str]) -> None:
+    async def _note(self, encoded: _Encoded, servers: set[str], skip: set[str]) -> None:
         """Note that these servers hold the table now, and let the chunks of their previous ones expire."""
         retired = {}
         for server in servers:
-            before = self._checked.get((server, made.key))
+            before = self._checked.get((server, encoded.key))
             retired[server] = (
-                [name for name in before.chunks if name not in made.held.chunks] if before else []
+                [name for name in before.chunks if name not in encoded.held.chunks] if before else []
             )
-            self._checked[server, made.key] = made.held
+            self._checked[server, encoded.key] = encoded.held
         if any(retired.values()):
-            await self._chunks.retire(made.table.upstream, retired, skip=skip)
+            await self._chunks.retire(encoded.table.upstream, retired, skip=skip)
 
     def forget(self, upstream: str) -> None:
         """Drop an upstream's tables from the cache of checked tables."""

@@ -50,10 +50,10 @@ class UndeclaredBalancers:
 
     def changes(self, after: "UndeclaredBalancers") -> list[str]:
         """Return a log line for each load balancer that is read from now on, and each that no longer is."""
-        came, left = after.heard_s.keys() - self.heard_s, self.heard_s.keys() - after.heard_s
+        added, removed = after.heard_s.keys() - self.heard_s, self.heard_s.keys() - after.heard_s
         return [
-            *(f"undeclared load balancer {lb} reports and is read" for lb in sorted(came)),
-            *(f"undeclared load balancer {lb} is no longer read" for lb in sorted(left)),
+            *(f"undeclared load balancer {lb} reports and is read" for lb in sorted(added)),
+            *(f"undeclared load balancer {lb} is no longer read" for lb in sorted(removed)),
         ]
 
     def announce(self, names: Iterable[str], declared: Container[str]) -> "UndeclaredBalancers":

@@ -71,8 +71,8 @@ class MemoryStore:
 
     async def audit(self, *, before: int | None, most: int) -> Sequence[tuple[int, bytes]]:
         """Return the newest entries."""
-        both = sorted((each for log in self._audit for each in log), reverse=True)
-        return [each for each in both if before is None or each[0] < before][:most]
+        entries = sorted((each for log in self._audit for each in log), reverse=True)
+        return [each for each in entries if before is None or each[0] < before][:most]
 
     async def load(self, upstreams: Sequence[str]) -> Mapping[str, SavedState]:
         """Return the states that this process saved."""

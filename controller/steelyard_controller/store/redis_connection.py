@@ -99,11 +99,11 @@ class RedisConnection:
         if not role[2]:
             return await self.run(script, keys, arguments)
         # On one connection, because WAIT counts the writes of its own connection.
-        both = self.client.pipeline(transaction=False)
-        both.eval(script, len(keys), *keys, *arguments)
+        pipeline = self.client.pipeline(transaction=False)
+        pipeline.eval(script, len(keys), *keys, *arguments)
         needed = min(self._wait_replicas, len(role[2]))
-        both.wait(needed, REPLICA_TIMEOUT_MS)
-        answer, replicas = await both.execute()
+        pipeline.wait(needed, REPLICA_TIMEOUT_MS)
+        answer, replicas = await pipeline.execute()
         if replicas < needed:
             raise NotReplicated(
                 f"{replicas or 'none'} of the {len(role[2])} replicas has taken the write within "
@@ -156,8 +156,8 @@ class _ClusterNodes(Sentinel):
             for first, last, (host, port, *_), *_ in ranges:
                 if first <= slot <= last:
                     # A node that does not know its own name sends none: use the host that was asked.
-                    asked = node.connection_pool.connection_kwargs["host"]
-                    return host.decode() if host else asked, port
+                    host_asked = node.connection_pool.connection_kwargs["host"]
+                    return host.decode() if host else host_asked, port
             failures.append(f"no node has the slot {slot}")
         raise MasterNotFoundError(f"no node of the cluster knows the primary: {'; '.join(failures)}")
 

@@ -3,7 +3,7 @@
     steelyard:schema                 the version of all keys below; a newer one is refused
     steelyard:1:store                a random name of this store: a wiped store gets another
     steelyard:1:lease                the leader's lease (`lease.encode`), with a time to live
-    steelyard:1:term                 the last term given out
+    steelyard:1:term                 the last term arguments out
     steelyard:1:declarations         a hash: upstream -> declaration
     steelyard:1:state:<upstream>     generation and the laws' memories
     steelyard:1:history:<upstream>   a stream of moments, capped
@@ -141,8 +141,8 @@ class RedisStore:
 
     async def release(self, lease: Lease) -> None:
         """Release the lease."""
-        given = [leases.encode(lease)]
-        await self._ask(lambda: self._redis.run(scripts.RELEASE, [self._lease], given), self._lease)
+        arguments = [leases.encode(lease)]
+        await self._ask(lambda: self._redis.run(scripts.RELEASE, [self._lease], arguments), self._lease)
 
     async def declarations(self) -> StoredDeclarations:
         """Return all declarations."""
@@ -171,15 +171,15 @@ class RedisStore:
         """Store declarations, or delete upstreams, in one script with their audit entries."""
         gone = [name for name, declaration in changes.items() if declaration is None]
         about = [key for name in gone for key in (self._state_key(name), self._history_key(name))]
-        given: list[Any] = [leases.encode(lease), KEPT_ENTRIES, len(audit)]
+        arguments: list[Any] = [leases.encode(lease), KEPT_ENTRIES, len(audit)]
         for entry in audit:
-            given += [int(entry.by_machine), entry.value]
+            arguments += [int(entry.by_machine), entry.value]
         for name, declaration in changes.items():
-            given += [name, b"" if declaration is None else declarations.encode(declaration)]
+            arguments += [name, b"" if declaration is None else declarations.encode(declaration)]
         keys = [self._lease, self._declarations, *self._audit, *about]
         _judge(
             await self._ask(
-                lambda: self._redis.run_on_replica(scripts.DECLARE, keys, given),
+                lambda: self._redis.run_on_replica(scripts.DECLARE, keys, arguments),
                 self._declarations,
                 *self._audit,
             )
@@ -224,18 +224,20 @@ class RedisStore:
         """Write the state, which does not expire, and add the moment; the stream's length is approximate."""
         state, history = self._state_key(upstream), self._history_key(upstream)
         text = b"" if saved is None else states.encode(saved)
-        given: list[Any] = [leases.encode(lease), upstream, text, most, moment]
+        arguments: list[Any] = [leases.encode(lease), upstream, text, most, moment]
         keys = [self._lease, self._declarations, state, history]
         # Only the history's key may have another type here: a state replaces a value of any type.
         written = history if moment else state
-        _judge(await self._ask(lambda: self._redis.run(scripts.KEEP, keys, given), written))
+        _judge(await self._ask(lambda: self._redis.run(scripts.KEEP, keys, arguments), written))
 
     async def history(self, upstream: str, *, seconds: float, most: int) -> Sequence[bytes]:
         """Return the last moments."""
         key = self._history_key(upstream)
-        given = [round(seconds * 1000), most]
+        arguments = [round(seconds * 1000), most]
         entries = await self._ask(
-            lambda: self._patient.run(scripts.HISTORY, [key], given), key, within_s=self._history_timeout_s
+            lambda: self._patient.run(scripts.HISTORY, [key], arguments),
+            key,
+            within_s=self._history_timeout_s,
         )
         return [fields[1] for _, fields in reversed(entries) if fields[0] == b"m"]
 

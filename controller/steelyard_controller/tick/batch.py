@@ -48,15 +48,15 @@ def advance(
             values, now_s=now_s, issued_at_ms=issued_at_ms, addresses=addresses.get(cycle.name, {})
         )
 
-    def conclude(cycle: Cycle, seen: Observed | Exception) -> tuple[Outcome, list[str]]:
-        if isinstance(seen, Exception):
-            raise seen
-        result = stepped.get(cycle.name) or step([seen.due])[0]
-        return cycle.conclude(seen, result, term=term, issued_at_ms=issued_at_ms), seen.refusals
+    def conclude(cycle: Cycle, observation: Observed | Exception) -> tuple[Outcome, list[str]]:
+        if isinstance(observation, Exception):
+            raise observation
+        result = stepped.get(cycle.name) or step([observation.due])[0]
+        return cycle.conclude(observation, result, term=term, issued_at_ms=issued_at_ms), observation.refusals
 
     observed = [_or_error(observe, cycle) for cycle in cycles]
     both = zip(cycles, observed, strict=True)
-    due = {cycle.name: seen.due for cycle, seen in both if isinstance(seen, Observed)}
+    due = {cycle.name: observation.due for cycle, observation in both if isinstance(observation, Observed)}
     together = _or_error(step, list(due.values()))
     fault = None
     stepped: dict[str, StepResult] = {}
@@ -65,7 +65,9 @@ def advance(
             fault = f"{len(due)} upstreams step one by one, which takes longer: together {together!r}"
     else:
         stepped = dict(zip(due, together, strict=True))
-    return [_or_error(conclude, cycle, seen) for cycle, seen in zip(cycles, observed, strict=True)], fault
+    return [
+        _or_error(conclude, cycle, observation) for cycle, observation in zip(cycles, observed, strict=True)
+    ], fault
 
 
 def _or_error(act: Callable[..., Done], *arguments: object) -> Done | Exception:

@@ -143,7 +143,7 @@ class Cycle:
         self._inbox = replace(self._inbox, remembered=saved.sender_clocks_ms)
         self.resolved = {**saved.resolved, **self.resolved}
         memories = {
-            law: laws.decode_memory(made, saved.memories.get(law)) for law, made in self._laws.items()
+            name: laws.decode_memory(law, saved.memories.get(name)) for name, law in self._laws.items()
         }
         self.forgotten_laws = tuple(
             law for law in memories if law in saved.memories and memories[law] is None

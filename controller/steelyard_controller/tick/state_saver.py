@@ -73,28 +73,28 @@ class StateSaver:
             for position, (cycle, outcome) in turns
             if cycle.name in places or self._is_turn(position, outcome, total)
         ]
-        for some in (due[at : at + PARALLEL_SAVES] for at in range(0, len(due), PARALLEL_SAVES)):
+        for group in (due[at : at + PARALLEL_SAVES] for at in range(0, len(due), PARALLEL_SAVES)):
             if fault is None and waited_s > SAVE_S:
                 fault = f"the store is slow: saving took more than {SAVE_S:g} s"
             if fault is not None:
-                left_out += [cycle.name for _, cycle, _ in some]
+                left_out += [cycle.name for _, cycle, _ in group]
                 continue
             began_s = time.process_time()
-            ended = await asyncio.gather(
+            results = await asyncio.gather(
                 *(
                     self._save(cycle, outcome, lease, position, total, overdue=cycle.name in places)
-                    for position, cycle, outcome in some
+                    for position, cycle, outcome in group
                 ),
                 return_exceptions=True,
             )
-            waited_s += max(each for each in (0.0, *ended) if isinstance(each, float))
-            for (_, cycle, _), each in zip(some, ended, strict=True):
-                used_s[cycle.name] = (time.process_time() - began_s) / len(some)
-                if isinstance(each, Unavailable):
-                    fault = str(each)
+            waited_s += max(result for result in (0.0, *results) if isinstance(result, float))
+            for (_, cycle, _), result in zip(group, results, strict=True):
+                used_s[cycle.name] = (time.process_time() - began_s) / len(group)
+                if isinstance(result, Unavailable):
+                    fault = str(result)
                     failed.append(cycle.name)
-                elif isinstance(each, BaseException):
-                    raise each
+                elif isinstance(result, BaseException):
+                    raise result
         # An upstream whose save fails must not keep the others from their turn, so it goes to the end.
         self._left_out = [*left_out, *failed]
         # The election reports an unreachable store: it asks the store all the time.

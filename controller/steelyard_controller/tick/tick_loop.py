@@ -169,8 +169,8 @@ class TickLoop:
         ticked: list[_Ticked] = []
         laws_fault: str | None = None
         for cycles_of_batch in batch.batches(cycles):
-            some, fault = await self._tick_batch(cycles_of_batch, messages, tick)
-            ticked += some
+            newly_ticked, fault = await self._tick_batch(cycles_of_batch, messages, tick)
+            ticked += newly_ticked
             laws_fault = laws_fault or fault
         self.faults.note("laws", laws_fault)
         progressed()

@@ -57,7 +57,7 @@ class Assignment:
 
 def assignment(table: WeightTable) -> Assignment:
     """Return the endpoints of a table for Envoy."""
-    made = ClusterLoadAssignment(cluster_name=table.upstream)
+    message = ClusterLoadAssignment(cluster_name=table.upstream)
     serving = [peer for peer in table.peers if peer.state != "backup"]
     backups = [peer for peer in table.peers if peer.state == "backup"]
     for priority, peers in enumerate((serving, backups) if serving else (backups,)):
@@ -67,10 +67,10 @@ def assignment(table: WeightTable) -> Assignment:
         for peer, weight in zip(peers, _bounded([peer.weight for peer in peers]), strict=True):
             if peer.zone not in localities:
                 zone = {"zone": peer.zone} if peer.zone else None
-                localities[peer.zone] = made.endpoints.add(priority=priority, locality=zone)
+                localities[peer.zone] = message.endpoints.add(priority=priority, locality=zone)
             _add(localities[peer.zone], peer, weight)
-    made.policy.overprovisioning_factor.value = max(OVERPROVISIONING_PERCENT, 100 * len(table.peers))
-    value = made.SerializeToString(deterministic=True)
+    message.policy.overprovisioning_factor.value = max(OVERPROVISIONING_PERCENT, 100 * len(table.peers))
+    value = message.SerializeToString(deterministic=True)
     version = hashlib.blake2b(value, digest_size=8).hexdigest()
     whole, delta = DiscoveryResponse(), DeltaDiscoveryResponse()
     whole.resources.add(type_url=EDS_TYPE, value=value)

@@ -108,8 +108,8 @@ class FollowedTables:
         absent = {
             name for name in wanted if not wire.is_name(name) or (role == "leader" and name not in views)
         }
-        asked = wanted - newest.keys() - absent
-        others = [name for name in asked if is_due or name not in self._tables.keys() | self._absent]
+        unserved = wanted - newest.keys() - absent
+        others = [name for name in unserved if is_due or name not in self._tables.keys() | self._absent]
         if others:
             newest |= await self._published.latest(others)
             # Without a known leader, or without Memcached, a missing table does not mean an undeclared name.
@@ -135,9 +135,11 @@ class FollowedTables:
         due = {name: table for name, table in newer.items() if self._is_due(name, table)}
         if not due:
             return False
-        made = await asyncio.to_thread(lambda: {name: assignments.assignment(due[name]) for name in due})
+        new_assignments = await asyncio.to_thread(
+            lambda: {name: assignments.assignment(due[name]) for name in due}
+        )
         self._encoded |= {name: (table, self._clock()) for name, table in due.items()}
-        self._assignments |= made
+        self._assignments |= new_assignments
         return True
 
     def _is_due(self, name: str, table: WeightTable) -> bool:

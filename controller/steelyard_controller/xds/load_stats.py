@@ -66,12 +66,12 @@ class NodeReports:
             clusters[each.cluster_service_name or each.cluster_name].append(each)
         self.names = set(clusters)
         for name in clusters.keys() & tables.keys():
-            some = clusters[name]
-            interval_s = max(each.load_report_interval.ToMilliseconds() for each in some) / 1000
+            of_upstream = clusters[name]
+            interval_s = max(each.load_report_interval.ToMilliseconds() for each in of_upstream) / 1000
             if 0 < interval_s <= LONGEST_INTERVALS * INTERVAL_S:
-                yield self._made(some, tables[name], interval_s, at_ms)
+                yield self._report(of_upstream, tables[name], interval_s, at_ms)
 
-    def _made(
+    def _report(
         self, clusters: Sequence[Any], table: WeightTable, interval_s: float, at_ms: int
     ) -> TrafficReport:
         totals: defaultdict[str, _EndpointTotals] = defaultdict(_EndpointTotals)

@@ -58,11 +58,11 @@ def _descriptors() -> descriptor_pb2.FileDescriptorProto:
     imported = [module.DESCRIPTOR.name for module in _IMPORTED.values()]
     file = descriptor_pb2.FileDescriptorProto(name=_FILE, package="xds", syntax="proto3", dependency=imported)
     for message, fields in _MESSAGES.items():
-        made = file.message_type.add(name=message)
+        descriptor = file.message_type.add(name=message)
         for text in filter(None, fields.split(", ")):
             name, number, kind = text.split()
             bare = kind.removeprefix("*")
-            field = made.field.add(name=name, number=int(number))
+            field = descriptor.field.add(name=name, number=int(number))
             field.label = _Field.LABEL_OPTIONAL if kind == bare else _Field.LABEL_REPEATED
             if bare in _MESSAGES or bare in _IMPORTED:
                 field.type = _Field.TYPE_MESSAGE
