@@ -21,7 +21,7 @@ from steelyard_agent.agent import Sampler
 from steelyard_agent.evidence import Evidence
 from steelyard_agent.loop import Wake, run
 from steelyard_agent.pods import node_wiring
-from steelyard_agent.pods.pod_list import LABEL
+from steelyard_agent.pods.pod_list import UPSTREAM_LABEL
 from steelyard_agent.pods.pods_flags import PodsSettings
 from steelyard_agent.record_stream import RecordStream
 from steelyard_agent.registration import controller_client, register_flags
@@ -131,7 +131,10 @@ def _print_pods(chosen: Settings, pods: PodsSettings) -> int:
     )
     agent.tick()
     if not poll.pods:
-        print(f"steelyard-agent: no pod on node {pods.node} runs with the label {LABEL}", file=sys.stderr)
+        print(
+            f"steelyard-agent: no pod on node {pods.node} runs with the label {UPSTREAM_LABEL}",
+            file=sys.stderr,
+        )
         return 1
     if signals.within(chosen.interval_s) is not None:
         return 1

@@ -16,7 +16,7 @@ from typing import Literal
 # v1's "no limit" is the largest multiple of a page below 2**63, and page sizes differ.
 UNLIMITED_BYTES = 2**60
 
-UNITS = (".service", ".scope", ".slice", ".mount", ".socket")
+SYSTEMD_SUFFIXES = (".service", ".scope", ".slice", ".mount", ".socket")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Cgroup:
     @property
     def unit(self) -> bool:
         """Return whether systemd made this group."""
-        return self.path.endswith(UNITS)
+        return self.path.endswith(SYSTEMD_SUFFIXES)
 
     def holds(self, other: "Cgroup") -> bool:
         """Return whether a group with the path of `other` is this one or lies in it."""

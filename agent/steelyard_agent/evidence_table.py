@@ -7,15 +7,15 @@ from collections.abc import Iterable, Sequence
 
 from steelyard_agent.evidence import Evidence, Quantity
 
-HEAD = ("indicator", "value", "numerator", "denominator", "source")
+COLUMN_TITLES = ("indicator", "value", "numerator", "denominator", "source")
 
 # Powers of 1024, as the kernel's own files and `docker stats` count.
-BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
+BINARY_PREFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 
 
 def render(evidence: Iterable[Evidence]) -> str:
     """Return a table of one row for each figure, with its note below it."""
-    rows = [HEAD]
+    rows = [COLUMN_TITLES]
     notes: list[str] = [""]
     for one in evidence:
         sources = one.sources or ("-",)
@@ -26,7 +26,7 @@ def render(evidence: Iterable[Evidence]) -> str:
         for last, source in ((source is sources[-1], source) for source in sources[1:]):
             rows.append(("", "", "", "", source))
             notes.append(one.note if last else "")
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD) - 1)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMN_TITLES) - 1)]
     lines = []
     for row, note in zip(rows, notes, strict=True):
         lines.append(_line(row, widths))
@@ -59,6 +59,6 @@ def _quantity(quantity: Quantity | None) -> str:
     if not unit.startswith("bytes"):
         return f"{amount:.4g} {unit}"
     power = 0
-    while abs(amount) >= 1024 and power < len(BINARY) - 1:
+    while abs(amount) >= 1024 and power < len(BINARY_PREFIXES) - 1:
         amount, power = amount / 1024, power + 1
-    return f"{amount:.4g} {BINARY[power]}B{unit.removeprefix('bytes')}"
+    return f"{amount:.4g} {BINARY_PREFIXES[power]}B{unit.removeprefix('bytes')}"

@@ -26,7 +26,7 @@ from steelyard_agent.outputs.orca_file import OrcaFile
 from steelyard_agent.outputs.orca_report import LoadReport
 from steelyard_agent.pods import node_wiring
 from steelyard_agent.pods.node_agent import NodeAgent
-from steelyard_agent.pods.pod_list import LABEL
+from steelyard_agent.pods.pod_list import UPSTREAM_LABEL
 from steelyard_agent.pods.pod_poll import PodPoll
 from steelyard_agent.pods.pods_flags import PodsSettings
 from steelyard_agent.readers.process_finder import Target
@@ -145,7 +145,7 @@ def _for_server(loaded: LoadedSettings, boot: str, old: Parts | None) -> Parts:
         clock=time.monotonic,
         show=[output.show for output in (http_server, orca_grpc_server, orca_file) if output is not None],
         registered=lambda: None if register_loop is None else register_loop.registered,
-        application=lambda: _said(application, indicators),
+        application=lambda: _application_load(application, indicators),
     )
     _announce(loaded, f"{stream.name} (scope {scope_reader.scope})")
     return Parts(
@@ -160,7 +160,7 @@ def _for_server(loaded: LoadedSettings, boot: str, old: Parts | None) -> Parts:
     )
 
 
-def _said(application: ApplicationLoadReport | None, indicators: IndicatorReader) -> LoadReport:
+def _application_load(application: ApplicationLoadReport | None, indicators: IndicatorReader) -> LoadReport:
     """Return the application's own load report, and its rates: a measured rate is stronger."""
     said = {} if application is None else application.read()
     return {**said, **{one.indicator: one.value for one in indicators.rates() if one.value is not None}}
@@ -186,7 +186,7 @@ def _for_pods(loaded: LoadedSettings, pods: PodsSettings, old: Parts | None) -> 
         key=loaded.key,
         show=[] if http_server is None else [http_server.show],
     )
-    _announce(loaded, f"the pods of node {pods.node} with the label {LABEL}")
+    _announce(loaded, f"the pods of node {pods.node} with the label {UPSTREAM_LABEL}")
     return Parts(
         loaded=loaded,
         agent=agent,

@@ -37,7 +37,7 @@ CONTROLLER_S = 0.10
 # 10,000 agents: one each 5 us, which Memcached can take, and half of the time that the controller waits.
 SPREAD_S = 0.05
 
-SHORTEST = 0.5
+SHORTEST_INTERVALS = 0.5
 """The shortest period of senders that measure, in intervals: a shorter window would be noise."""
 
 
@@ -78,7 +78,7 @@ class Pace:
         *,
         interval_s: float,
         instant_s: float,
-        shortest: float = SHORTEST,
+        shortest: float = SHORTEST_INTERVALS,
     ) -> None:
         self._due_s = due_s
         self._interval_s = interval_s

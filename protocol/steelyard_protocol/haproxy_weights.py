@@ -17,7 +17,7 @@ from math import floor
 from steelyard_protocol.weight_table import WeightTable
 
 # HAProxy's largest weight.
-MOST = 256
+MAX_HAPROXY_WEIGHT = 256
 
 
 def haproxy_weights(table: WeightTable) -> Mapping[str, int]:
@@ -26,5 +26,5 @@ def haproxy_weights(table: WeightTable) -> Mapping[str, int]:
     largest = max((peer.weight for peer in table.peers), default=0)
     if total == 0:
         return {}
-    scale = min(100 * len(table.peers) / total, MOST / largest)
+    scale = min(100 * len(table.peers) / total, MAX_HAPROXY_WEIGHT / largest)
     return {peer.id: max(1, floor(peer.weight * scale + 0.5)) for peer in table.peers}

@@ -35,7 +35,7 @@ SILENT_S = 10.0
 SILENT_INTERVALS = 3
 
 # A write that hangs while its sender goes on is late by one or two at the usual interval: no alarm for that.
-OVERTAKEN = 3
+MOST_OVERTAKEN_MESSAGES = 3
 
 Run = tuple[str, int]
 """A run that was replaced, and the number of its last accepted message."""
@@ -52,7 +52,7 @@ def is_silent(last: Message, silence_s: float) -> bool:
 
 def is_known(last: Message, message: Message) -> bool:
     """Return whether a message of the accepted run was read before, or overtaken on its way."""
-    return 0 <= last.seq - message.seq <= OVERTAKEN
+    return 0 <= last.seq - message.seq <= MOST_OVERTAKEN_MESSAGES
 
 
 def within_run(last: Message, message: Message) -> Refused | None:

@@ -40,10 +40,10 @@ SELECTORS: Mapping[str, TextFormat] = {
 }
 """The keys of a number in the text, and so of its format; without one the text is a number."""
 
-OTHERS = ("name", "preset", "port", "labels", "limit", "across", "rate", "every")
+OTHER_KEYS = ("name", "preset", "port", "labels", "limit", "across", "rate", "every")
 
 OF_RATES = ("labels", "across", "rate", "every")
-"""Those of OTHERS that a rate has, too."""
+"""Those of OTHER_KEYS that a rate has, too."""
 
 # Starting a program costs more than a sample does.
 COMMAND_EVERY_S = 5.0
@@ -108,7 +108,7 @@ def parse_rates(tables: Mapping[str, object], *, interval_s: float) -> tuple[Ind
         try:
             if not isinstance(entry, dict):
                 raise ValueError(f"it is a table: write [{name}], and its keys below")
-            _know(entry, OF_RATES)
+            _refuse_unknown_keys(entry, OF_RATES)
             # The source of a rate is a counter, even if the page does not declare it as one.
             rates.append(_reading(name, {"rate": True, **entry}, interval_s))
         except ValueError as error:
@@ -116,7 +116,7 @@ def parse_rates(tables: Mapping[str, object], *, interval_s: float) -> tuple[Ind
     return tuple(rates)
 
 
-def _know(entry: Mapping[str, object], others: tuple[str, ...]) -> None:
+def _refuse_unknown_keys(entry: Mapping[str, object], others: tuple[str, ...]) -> None:
     known = (*others, *SOURCES, *SELECTORS)
     unknown = next((key for key in entry if key not in known), None)
     if unknown is not None:
@@ -124,7 +124,7 @@ def _know(entry: Mapping[str, object], others: tuple[str, ...]) -> None:
 
 
 def _indicator(given: Mapping[str, object], interval_s: float) -> Indicator:
-    _know(given, OTHERS)
+    _refuse_unknown_keys(given, OTHER_KEYS)
     entry = _with_preset(given)
     name = entry.get("name")
     if not (isinstance(name, str) and INDICATOR_NAME.fullmatch(name)):
@@ -147,7 +147,7 @@ def _reading(name: str, entry: Mapping[str, object], interval_s: float) -> Indic
         raise ValueError(f"{place} needs {needed}, the number to read there")
     amount = "" if selector is None else _words(entry[selector], selector)
     if text_format == "json":
-        _pointer(amount)
+        _check_pointer(amount)
     labels = entry.get("labels", {})
     if labels and text_format not in {"prometheus", "column"}:
         raise ValueError("labels are for metric and column")
@@ -231,7 +231,7 @@ def _limit(entry: Mapping[str, object], text_format: TextFormat) -> float | str:
     remedy = "limit is the amount of 100 %: a number above 0"
     if isinstance(limit, str) and limit and text_format != "number":
         if text_format == "json":
-            _pointer(limit)
+            _check_pointer(limit)
         return limit
     number = _number(limit)
     if number is None or number <= 0:
@@ -260,7 +260,7 @@ def _rate(given: object) -> bool | None:
     return given
 
 
-def _pointer(text: str) -> None:
+def _check_pointer(text: str) -> None:
     if text and not text.startswith("/"):
         raise ValueError(f"{text!r} is no JSON pointer: those begin with /, such as /pool/active")
 

@@ -2,7 +2,7 @@
 
 No sample waits for a source: it takes the last value. A source may be late, send
 nonsense or hang: its indicators are then null. So is a value older
-than STALE of its intervals. Both are logged when they begin and when they end.
+than STALE_INTERVALS of its intervals. Both are logged when they begin and when they end.
 """
 
 import logging
@@ -21,10 +21,10 @@ from steelyard_agent.log_text import one_line
 log = logging.getLogger(__name__)
 
 # The oldest value in intervals: as long as a sample lives in Memcached.
-STALE = 3.0
+STALE_INTERVALS = 3.0
 
 # In intervals, from the end of a long reading to the next one: a rate over less would be noise.
-SHORTEST = 0.5
+SHORTEST_PAUSE_INTERVALS = 0.5
 
 SHORTEST_TIMEOUT_S = 2.0
 LONGEST_TIMEOUT_S = 10.0
@@ -92,7 +92,7 @@ class IndicatorReader:
         due_s = self._clock()
         while not self._stop.wait(max(0.0, due_s - self._clock())):
             self._read(source)
-            due_s = max(due_s + source.every_s, self._clock() + SHORTEST * source.every_s)
+            due_s = max(due_s + source.every_s, self._clock() + SHORTEST_PAUSE_INTERVALS * source.every_s)
 
     def _read(self, source: Source) -> None:
         timeout_s = min(max(source.every_s, SHORTEST_TIMEOUT_S), LONGEST_TIMEOUT_S)
@@ -122,7 +122,7 @@ class IndicatorReader:
     def _now(self, indicator: Indicator) -> Evidence:
         newest = self._newest[indicator.name]
         evidence, failed = newest.evidence, newest.failed
-        age_s, allowed_s = self._clock() - newest.at_s, STALE * indicator.source.every_s
+        age_s, allowed_s = self._clock() - newest.at_s, STALE_INTERVALS * indicator.source.every_s
         if failed is None and age_s > allowed_s:
             failed = f"it has not been read for {age_s:.3g} s"
             evidence = measure.failed(indicator, failed)

@@ -7,7 +7,7 @@ inference engines use the names in their documentation.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-PORT = "{port}"
+PORT_PLACEHOLDER = "{port}"
 """Stands for the entry's port."""
 
 
@@ -27,18 +27,18 @@ class Preset:
 def _filled(value: str | float | tuple[str, ...], port: str) -> object:
     match value:
         case str():
-            return value.replace(PORT, port)
+            return value.replace(PORT_PLACEHOLDER, port)
         case tuple():
-            return [word.replace(PORT, port) for word in value]
+            return [word.replace(PORT_PLACEHOLDER, port) for word in value]
     return value
 
 
-_METRICS = f"http://127.0.0.1:{PORT}/metrics"
+_METRICS = f"http://127.0.0.1:{PORT_PLACEHOLDER}/metrics"
 
 # Waiting connections: the one figure of a pool of workers that the kernel has for every server.
 _ACCEPT_QUEUE = Preset(
     port=8000,
-    keys={"command": ("ss", "-ltn", f"sport = :{PORT}"), "column": "Recv-Q"},
+    keys={"command": ("ss", "-ltn", f"sport = :{PORT_PLACEHOLDER}"), "column": "Recv-Q"},
     limit_is="the number of waiting connections that is 100 %, such as the number of workers",
 )
 
@@ -56,7 +56,7 @@ def _share(port: int, metric: str) -> Preset:
 PRESETS: Mapping[str, Preset] = {
     "nginx": Preset(
         port=80,
-        keys={"text": f"http://127.0.0.1:{PORT}/stub_status", "after": "Active connections:"},
+        keys={"text": f"http://127.0.0.1:{PORT_PLACEHOLDER}/stub_status", "after": "Active connections:"},
         limit_is="worker_processes x worker_connections, and half of it if nginx proxies",
     ),
     "haproxy": Preset(
@@ -69,7 +69,7 @@ PRESETS: Mapping[str, Preset] = {
     ),
     "php-fpm": Preset(
         port=80,
-        keys={"json": f"http://127.0.0.1:{PORT}/fpm-status?json", "pointer": "/active processes"},
+        keys={"json": f"http://127.0.0.1:{PORT_PLACEHOLDER}/fpm-status?json", "pointer": "/active processes"},
         limit_is="the pool's pm.max_children, which its status does not show",
     ),
     "pgbouncer": Preset(
@@ -77,7 +77,7 @@ PRESETS: Mapping[str, Preset] = {
         keys={
             "command": (
                 "psql", "--no-psqlrc", "--no-password", "--csv", "--command=SHOW POOLS",
-                f"host=127.0.0.1 port={PORT} dbname=pgbouncer user=pgbouncer",
+                f"host=127.0.0.1 port={PORT_PLACEHOLDER} dbname=pgbouncer user=pgbouncer",
             ),
             "column": "sv_active",
         },

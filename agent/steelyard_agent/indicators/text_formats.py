@@ -30,7 +30,7 @@ NUMBER = re.compile(r"[ \t]*([-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)")
 INDEX = re.compile(r"0|[1-9][0-9]{0,6}")
 
 # The samples of these families count up, whatever the family's name is.
-PARTS = ("_bucket", "_count", "_sum")
+COUNTER_SUFFIXES = ("_bucket", "_count", "_sum")
 
 
 class SourceError(Exception):
@@ -81,7 +81,7 @@ def _prometheus(text: str, metric: str, labels: Labels) -> Series:
                 if labels and not set(labels) <= sample.labels.items():
                     continue
                 counter = family.type == "counter" or (
-                    family.type in {"histogram", "summary"} and sample.name.endswith(PARTS)
+                    family.type in {"histogram", "summary"} and sample.name.endswith(COUNTER_SUFFIXES)
                 )
                 numbers[tuple(sorted(sample.labels.items()))] = float(sample.value)
     except ValueError as error:
@@ -94,7 +94,7 @@ def _prometheus(text: str, metric: str, labels: Labels) -> Series:
 
 def _lines_of(text: str, metric: str) -> list[str]:
     """Return the metric's samples and its type line: a family may be named without its suffix."""
-    families = {metric, *(metric.removesuffix(suffix) for suffix in ("_total", *PARTS))}
+    families = {metric, *(metric.removesuffix(suffix) for suffix in ("_total", *COUNTER_SUFFIXES))}
     types = "|".join(re.escape(family) for family in sorted(families))
     # One pass with the regular expressions' own search for a line's beginning takes a fifth of a loop's
     # time over the lines, for a page of 45 kB.

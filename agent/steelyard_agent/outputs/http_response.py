@@ -16,7 +16,7 @@ from steelyard_agent.outputs.node_metrics import NodeStatus
 LONGEST_REQUEST = 8192
 """Bytes; a scraper's has some hundred."""
 
-PLAIN = "text/plain; charset=utf-8"
+PLAIN_TEXT_TYPE = "text/plain; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class _Page:
     code: int
     text: str
     headers: tuple[str, ...] = ()
-    content_type: str = PLAIN
+    content_type: str = PLAIN_TEXT_TYPE
 
 
 def complete(request: bytes) -> bool:

@@ -59,7 +59,7 @@ class ApplicationLoadReport:
         return report
 
     def _text(self) -> str:
-        content = regular_file.read(str(self._path), orca_report.LONGEST + 1)
-        if len(content) > orca_report.LONGEST:
-            raise ValueError(f"it is longer than {orca_report.LONGEST} bytes")
+        content = regular_file.read(str(self._path), orca_report.LONGEST_BYTES + 1)
+        if len(content) > orca_report.LONGEST_BYTES:
+            raise ValueError(f"it is longer than {orca_report.LONGEST_BYTES} bytes")
         return content.decode("ascii")

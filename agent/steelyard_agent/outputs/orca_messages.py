@@ -11,7 +11,7 @@ bound to a version of protobuf.
 from google.protobuf import descriptor_pb2, descriptor_pool, duration_pb2, message_factory
 from google.protobuf.message import DecodeError, Message
 
-from steelyard_agent.outputs.orca_report import NAMED, LoadReport
+from steelyard_agent.outputs.orca_report import NAMED_METRICS_PREFIX, LoadReport
 
 SERVICE = "xds.service.orca.v3.OpenRcaService"
 METHOD = "StreamCoreMetrics"
@@ -68,8 +68,8 @@ def load_report(report: LoadReport, utilization: LoadReport) -> Message:
     """Return the message of a load report; `utilization` is the map of named utilizations."""
     message = OrcaLoadReport(utilization=utilization)
     for field, value in report.items():
-        if field.startswith(NAMED):
-            message.named_metrics[field.removeprefix(NAMED)] = value
+        if field.startswith(NAMED_METRICS_PREFIX):
+            message.named_metrics[field.removeprefix(NAMED_METRICS_PREFIX)] = value
         else:
             setattr(message, field, value)
     return message

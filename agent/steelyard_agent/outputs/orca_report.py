@@ -22,7 +22,7 @@ HEADER = "endpoint-load-metrics"
 
 UTILIZATIONS = ("cpu_utilization", "mem_utilization", "application_utilization")
 RATES = ("rps_fractional", "eps")
-NAMED = "named_metrics."
+NAMED_METRICS_PREFIX = "named_metrics."
 
 FIELDS = {
     "cpu": "cpu_utilization",
@@ -31,7 +31,7 @@ FIELDS = {
     "io": "named_metrics.io",
 }
 
-LONGEST = 2048
+LONGEST_BYTES = 2048
 """Bytes read of an application's load report: it goes on into headers, for which nginx has 4096."""
 
 # As openresty/steelyard/lib/steelyard/core/orca.lua has them.
@@ -48,14 +48,18 @@ def measured(record: SampleRecord) -> dict[str, float]:
     """Return the load report of a sample, without the figures that could not be measured."""
     values = dict(zip(INDICATORS, record.utilization, strict=True))
     fields = [(field, values[name]) for name, field in FIELDS.items()]
-    fields += [(f"{NAMED}{name}", value) for name, value in record.further]
+    fields += [(f"{NAMED_METRICS_PREFIX}{name}", value) for name, value in record.further]
     return {field: value for field, value in fields if value is not None}
 
 
 def utilizations(record: SampleRecord) -> dict[str, float]:
     """Return the indicators without a field of their own, by name; within 0..1, as in ORCA's map."""
     ours = measured(record)
-    return {field.removeprefix(NAMED): min(ours[field], 1.0) for field in ours if field.startswith(NAMED)}
+    return {
+        field.removeprefix(NAMED_METRICS_PREFIX): min(ours[field], 1.0)
+        for field in ours
+        if field.startswith(NAMED_METRICS_PREFIX)
+    }
 
 
 def joined(record: SampleRecord, application: LoadReport) -> dict[str, float]:

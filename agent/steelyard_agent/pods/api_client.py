@@ -63,7 +63,7 @@ class ApiClient:
         except (OSError, HTTPException, ValueError) as error:
             return ApiFault("no answer", f"{name} cannot be asked: {http_exchange.reason(error)}")
         if answer.status != 200:
-            return ApiFault(str(answer.status), f"{name} answers {answer.status}{_said(answer)}")
+            return ApiFault(str(answer.status), f"{name} answers {answer.status}{_reason(answer)}")
         try:
             return pod_list.parse(answer.body)
         except (ValueError, RecursionError) as error:
@@ -81,7 +81,7 @@ class ApiClient:
         )
 
 
-def _said(answer: Answer) -> str:
+def _reason(answer: Answer) -> str:
     """Return the API server's own message, and the remedy if it is known."""
     try:
         document = json.loads(answer.body)

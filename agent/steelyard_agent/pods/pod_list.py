@@ -16,12 +16,12 @@ from urllib.parse import urlencode
 
 from steelyard_protocol import wire
 
-LABEL = "steelyard/upstream"
+UPSTREAM_LABEL = "steelyard/upstream"
 
-STATIC = "kubernetes.io/config.hash"
+STATIC_POD_ANNOTATION = "kubernetes.io/config.hash"
 
-KIND = "PartialObjectMetadataList"
-ACCEPT = f"application/json;as={KIND};g=meta.k8s.io;v=v1"
+LIST_KIND = "PartialObjectMetadataList"
+ACCEPT = f"application/json;as={LIST_KIND};g=meta.k8s.io;v=v1"
 
 # Twice a kubelet's default maximum (110), and the highest common one.
 MOST_PODS = 250
@@ -57,7 +57,7 @@ class PodList:
 def path(node: str) -> str:
     """Return the path of the request to the API server: a node's running pods with the label."""
     asked = {
-        "labelSelector": LABEL,
+        "labelSelector": UPSTREAM_LABEL,
         "fieldSelector": f"spec.nodeName={node},status.phase=Running",
         # From the API server's cache, which may be a moment old: etcd is not asked.
         "resourceVersion": "0",
@@ -68,8 +68,8 @@ def path(node: str) -> str:
 def parse(text: bytes) -> PodList:
     """Read an answer; raise ValueError if it is not a list of pods."""
     document = json.loads(text)
-    if not isinstance(document, dict) or document.get("kind") != KIND:
-        raise ValueError(f"it is no {KIND}")
+    if not isinstance(document, dict) or document.get("kind") != LIST_KIND:
+        raise ValueError(f"it is no {LIST_KIND}")
     items = document.get("items") or []  # without pods it is null
     if not isinstance(items, list):
         raise ValueError("its items are no list")
@@ -109,15 +109,15 @@ def _pod(metadata: Mapping[str, object]) -> Pod | str:
     """Return the pod, or why it is not sampled."""
     namespace, name = metadata.get("namespace"), metadata.get("name")
     labels, annotations = metadata.get("labels"), metadata.get("annotations")
-    upstream = labels.get(LABEL) if isinstance(labels, dict) else None
-    uid = annotations.get(STATIC) if isinstance(annotations, dict) else None
+    upstream = labels.get(UPSTREAM_LABEL) if isinstance(labels, dict) else None
+    uid = annotations.get(STATIC_POD_ANNOTATION) if isinstance(annotations, dict) else None
     uid = uid or metadata.get("uid")
     if not isinstance(namespace, str) or not isinstance(uid, str) or not _UID.fullmatch(uid):
         return "the API server names neither its namespace nor its uid"
     if not isinstance(name, str) or not wire.is_name(name):
         return "a peer's name has at most 64 letters: give the pod a shorter name"
     if not isinstance(upstream, str) or not wire.is_name(upstream):
-        return f"its label {LABEL} is {upstream!r}: give the name of an upstream, such as web"
+        return f"its label {UPSTREAM_LABEL} is {upstream!r}: give the name of an upstream, such as web"
     return Pod(
         namespace=namespace,
         name=name,

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 EVERY_S = 5.0
 
 # A pause is shorter by up to this share of it, so that nodes started together do not ask together.
-SPREAD = 0.2
+PAUSE_SPREAD = 0.2
 
 # After failures the pause doubles up to this.
 LONGEST_PAUSE_S = 40.0
@@ -32,7 +32,7 @@ MOST_NAMES = 10
 def pause_s(failures: int, random: float) -> float:
     """Return the pause after this number of failures in a row; `random` is within 0..1. Pure."""
     doubled_s = EVERY_S * 2.0 ** min(max(failures - 1, 0), 10)
-    return min(doubled_s, LONGEST_PAUSE_S) * (1.0 - SPREAD * random)
+    return min(doubled_s, LONGEST_PAUSE_S) * (1.0 - PAUSE_SPREAD * random)
 
 
 class PodPoll:

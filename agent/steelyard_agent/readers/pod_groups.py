@@ -21,7 +21,7 @@ NODES = "/host/sys/fs/cgroup"
 SEARCH_AGAIN_S = 10.0
 
 # A kubelet in a container, seen from outside: /docker/<id>/kubelet/kubepods.
-DEEPEST = 4
+MOST_FOLDERS_DEEP = 4
 
 
 class PodGroups:
@@ -83,5 +83,5 @@ def _kubepods(point: str) -> Iterator[str]:
     for folder, inside, _ in os.walk(point):
         path = folder.removeprefix(point)
         yield from (f"{path}/{name}" for name in inside if kubelet_groups.is_kubepods(name))
-        deeper = path.count("/") + 1 < DEEPEST
+        deeper = path.count("/") + 1 < MOST_FOLDERS_DEEP
         inside[:] = [name for name in inside if deeper and not kubelet_groups.is_kubepods(name)]

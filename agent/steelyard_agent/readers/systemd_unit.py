@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from steelyard_agent.cgroup_text import UNITS, Cgroup, Mount
+from steelyard_agent.cgroup_text import SYSTEMD_SUFFIXES, Cgroup, Mount
 from steelyard_agent.readers import cgroup_files
 from steelyard_agent.readers.cgroup import CgroupReader
 from steelyard_agent.readers.files import below, exists, read_or_none
@@ -23,7 +23,7 @@ from steelyard_agent.scopes.reading import Absent
 SEARCH_AGAIN_S = 10.0
 
 # Slices in slices are rare, and the groups inside of a container are not the host's units.
-DEEPEST = 6
+MOST_FOLDERS_DEEP = 6
 
 
 class UnitReader:
@@ -38,7 +38,7 @@ class UnitReader:
         extras: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._unit = unit if unit.endswith(UNITS) else f"{unit}.service"
+        self._unit = unit if unit.endswith(SYSTEMD_SUFFIXES) else f"{unit}.service"
         self._root = root
         self._clock = clock
         self._point = ""
@@ -85,7 +85,7 @@ class UnitReader:
         for folder, inside, _ in os.walk(point):
             if self._unit in inside:
                 return f"{folder}/{self._unit}".removeprefix(point)
-            if folder.removeprefix(point).count("/") >= DEEPEST:
+            if folder.removeprefix(point).count("/") >= MOST_FOLDERS_DEEP:
                 inside.clear()
             inside.sort()
         return None

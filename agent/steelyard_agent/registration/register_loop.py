@@ -34,7 +34,7 @@ class RegisterLoop:
         self._random = random
         self._failures = 0
         self._fault: str | None = None
-        self._told = ""
+        self._registered_at = ""
         self._withdraw = False
         self._ended = threading.Event()
         self._woken = threading.Event()
@@ -63,7 +63,7 @@ class RegisterLoop:
     @property
     def registered(self) -> bool:
         """Return whether a controller accepted the last registration."""
-        return bool(self._told) and self._fault is None
+        return bool(self._registered_at) and self._fault is None
 
     def step(self) -> float:
         """Register once; return the seconds to the next time."""
@@ -120,12 +120,12 @@ class RegisterLoop:
 
     def _taken(self, answer: Answer, url: Url) -> None:
         at = self._wanted.reached_at(answer.source_ip)
-        if self._fault is not None or at != self._told:
-            again = " again" if at == self._told else ""
+        if self._fault is not None or at != self._registered_at:
+            again = " again" if at == self._registered_at else ""
             log.info("%s is registered%s at %s with %s", self._name, again, at, url)
         elif answer.status == 201:
             log.info("%s is registered again at %s with %s, which had lost it", self._name, at, url)
-        self._told, self._fault, self._failures = at, None, 0
+        self._registered_at, self._fault, self._failures = at, None, 0
 
     def _failed(self, kind: str, fault: str) -> None:
         # By kind: which controller was asked first, and how each one failed, changes with every try.

@@ -33,7 +33,7 @@ FIRST_PAUSE_S = 1.0
 SPREAD_S = 1.0
 
 # The request may succeed at the next controller or a moment later: the leader changed, it is overloaded.
-PASSING = {408, 409, 425, 429}
+TRANSIENT_STATUSES = {408, 409, 425, 429}
 
 
 class Verdict(Enum):
@@ -99,7 +99,7 @@ def verdict(status: int) -> Verdict:
     """Return the meaning of an HTTP status."""
     if 200 <= status < 300:
         return Verdict.TAKEN
-    return Verdict.NO_ANSWER if status >= 500 or status in PASSING else Verdict.REFUSED
+    return Verdict.NO_ANSWER if status >= 500 or status in TRANSIENT_STATUSES else Verdict.REFUSED
 
 
 def reason(status: int, body: bytes) -> str:

@@ -66,7 +66,7 @@ def test_a_reason_is_one_line_for_a_person(status: int, body: bytes, said: str) 
 
 def test_a_long_reason_is_cut() -> None:
     long = reason(400, json.dumps({"detail": "x" * 10_000}).encode())
-    assert len(long) == log_text.LONGEST
+    assert len(long) == log_text.LONGEST_LINE
     assert long.endswith("x…")
 
 

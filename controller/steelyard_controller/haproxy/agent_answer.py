@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from steelyard_protocol import wire
-from steelyard_protocol.haproxy_weights import MOST, haproxy_weights
+from steelyard_protocol.haproxy_weights import MAX_HAPROXY_WEIGHT, haproxy_weights
 
 from steelyard_controller.tick.outcome import Outcome
 
@@ -49,7 +49,7 @@ def question(line: bytes) -> Question | None:
     if words is None:
         return None
     configured = DEFAULT_CONFIGURED_WEIGHT if words["weight"] is None else int(words["weight"])
-    if not 1 <= configured <= MOST:
+    if not 1 <= configured <= MAX_HAPROXY_WEIGHT:
         return None
     return Question(upstream=words["upstream"], peer=words["peer"], configured=configured)
 

@@ -14,7 +14,7 @@ from steelyard_controller.messages.inbox import Inbox, Received
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import Outcome
 from steelyard_protocol import sample_reader
-from steelyard_protocol.haproxy_weights import MOST, haproxy_weights
+from steelyard_protocol.haproxy_weights import MAX_HAPROXY_WEIGHT, haproxy_weights
 from steelyard_protocol.sample_record import SampleRecord
 from steelyard_protocol.weight_table import TablePeer
 
@@ -52,7 +52,7 @@ def _answer(outcome: Outcome, peer: str, configured: int = 100) -> bytes:
 
 def _taken(weight: int, percent: int) -> int:
     """Return HAProxy's weight for a configured weight and a percentage."""
-    return min(MOST, weight * min(percent, 25_600) // 100)
+    return min(MAX_HAPROXY_WEIGHT, weight * min(percent, 25_600) // 100)
 
 
 def _percent(answer: bytes) -> int:
@@ -117,11 +117,14 @@ def test_an_upstream_without_peers_has_no_rows() -> None:
 def test_the_mean_is_100_unless_that_would_exceed_haproxys_largest_weight(weights: list[int]) -> None:
     told = list(haproxy_weights(_outcome(weights).table).values())
     exact = [100 * len(weights) * weight / sum(weights) for weight in weights]
-    scale = min(1.0, MOST / max(exact))
+    scale = min(1.0, MAX_HAPROXY_WEIGHT / max(exact))
     assert all(abs(got - max(1.0, share * scale)) <= 0.500001 for got, share in zip(told, exact, strict=True))
 
 
-@given(weights=st.lists(st.integers(1, 1_000_000), min_size=1, max_size=8), configured=st.integers(1, MOST))
+@given(
+    weights=st.lists(st.integers(1, 1_000_000), min_size=1, max_size=8),
+    configured=st.integers(1, MAX_HAPROXY_WEIGHT),
+)
 def test_haproxy_arrives_at_the_same_weight_from_any_configured_one(
     weights: list[int], configured: int
 ) -> None:
@@ -130,7 +133,7 @@ def test_haproxy_arrives_at_the_same_weight_from_any_configured_one(
     for peer, weight in wanted.items():
         taken = _taken(configured, _percent(_answer(outcome, peer, configured)))
         # A percentage point of a configured weight above 100 is more than one.
-        assert 1 <= taken <= MOST
+        assert 1 <= taken <= MAX_HAPROXY_WEIGHT
         assert abs(taken - weight) <= max(0, configured - 1) // 100
 
 

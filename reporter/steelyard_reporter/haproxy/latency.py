@@ -15,10 +15,10 @@ prove, and does not follow the rounding.
 
 from collections.abc import Sequence
 
-SAMPLES = 512
+MEAN_LENGTH = 512
 """N, the length of HAProxy's sliding mean (its manual says 1024)."""
 
-ENOUGH = 0.2
+MOST_OLD_SHARE = 0.2
 """A sufficiently small r: after 820 requests e is 0.75 ms, and earlier looks are not needed."""
 
 MOST_LOOKS = 24
@@ -42,7 +42,7 @@ def mean_ms(looks: Sequence[Look]) -> float:
 
 def kept(looks: Sequence[Look]) -> tuple[Look, ...]:
     """Return the looks for comparison with later ones."""
-    first = max((i for i, (n, _) in enumerate(looks) if left(n, looks[-1][0]) <= ENOUGH), default=0)
+    first = max((i for i, (n, _) in enumerate(looks) if left(n, looks[-1][0]) <= MOST_OLD_SHARE), default=0)
     some = tuple(looks[first:])
     half = len(some) // 2
     return some if len(some) <= MOST_LOOKS else (*some[:half:2], *some[half + 1 :])
@@ -52,8 +52,8 @@ def left(n0: int, n1: int) -> float:
     """Return r, the rest of the mean of n0 requests among n1; 0..1."""
     if n0 <= 0:
         return 0.0
-    within: float = min(n0, SAMPLES) / min(n1, SAMPLES)
-    return within * (1 - 1 / SAMPLES) ** max(0, n1 - max(n0, SAMPLES))
+    within: float = min(n0, MEAN_LENGTH) / min(n1, MEAN_LENGTH)
+    return within * (1 - 1 / MEAN_LENGTH) ** max(0, n1 - max(n0, MEAN_LENGTH))
 
 
 def _middle(rounded_up: int) -> float:

@@ -24,7 +24,7 @@ from steelyard_protocol.weight_table import TablePeer, WeightTable
 from steelyard_reporter.haproxy.show_stat import ServerRow, Servers
 
 # Servers that a line names.
-NAMED = 3
+MOST_NAMED = 3
 
 # Answers without a complaint.
 SUCCESSES = ("New server registered.", "Server deleted.")
@@ -94,25 +94,26 @@ def mismatches(
     if strange and not servers.keys() & peers.keys():
         return {
             "names": f"{where}: no server of HAProxy has the name of a declared one; nothing is reported or "
-            f"set. HAProxy has {shown(strange, NAMED)}, declared are {shown(sorted(peers), NAMED)}: "
-            f"write the declared names behind `server` in haproxy.cfg{hints}"
+            f"set. HAProxy has {shown(strange, MOST_NAMED)}, declared are "
+            f"{shown(sorted(peers), MOST_NAMED)}: write the declared names behind `server` in "
+            f"haproxy.cfg{hints}"
         }
     texts = {}
     if strange:
         texts["strange"] = (
-            f"{where}: {shown(strange, NAMED)} {'is' if len(strange) == 1 else 'are'} not declared, and not "
-            f"touched: declare, or rename in haproxy.cfg{hints}"
+            f"{where}: {shown(strange, MOST_NAMED)} {'is' if len(strange) == 1 else 'are'} not declared, and "
+            f"not touched: declare, or rename in haproxy.cfg{hints}"
         )
     missing = sorted(peers.keys() - servers.keys())
     if missing and not adds:
         texts["missing"] = (
-            f"{where}: HAProxy has no {shown(missing, NAMED)}: write it into haproxy.cfg, or start with "
+            f"{where}: HAProxy has no {shown(missing, MOST_NAMED)}: write it into haproxy.cfg, or start with "
             "--add-servers"
         )
     checked = sorted(name for name, row in servers.items() if row.has_agent_check and name in peers)
     if sets and checked:
         texts["agent-check"] = (
-            f"{where}: {shown(checked, NAMED)} has an agent-check, which sets weights too, and is not "
+            f"{where}: {shown(checked, MOST_NAMED)} has an agent-check, which sets weights too, and is not "
             "touched: remove agent-check from haproxy.cfg, or start without --set-weights"
         )
     return texts

@@ -7,7 +7,7 @@ Pure. A window is reported only if it was seen whole:
 - a new process began within it, and counts from 0;
 - no counter fell. They fall for all servers at `clear counters all`, and for a server that was removed and
   added again, which then has no figures in this window;
-- it is at most `LONGEST` intervals long: traffic of half a minute ago is not present traffic.
+- it is at most `LONGEST_INTERVALS` intervals long: traffic of half a minute ago is not present traffic.
 """
 
 from collections import defaultdict
@@ -18,7 +18,7 @@ from steelyard_reporter.haproxy import latency
 from steelyard_reporter.haproxy.show_stat import Process, ServerRow
 
 # In intervals. A skipped tick makes a window of two.
-LONGEST = 2.5
+LONGEST_INTERVALS = 2.5
 
 # HAProxy's uptime has whole seconds.
 UPTIME_SLACK_S = 2.0
@@ -51,7 +51,7 @@ class Windows:
     """Keeps the last reading, and the looks at each server's latency; `interval_s` is the usual length."""
 
     def __init__(self, interval_s: float) -> None:
-        self._longest_s = LONGEST * interval_s
+        self._longest_s = LONGEST_INTERVALS * interval_s
         self._at_s = 0.0
         self._processes: Mapping[tuple[str, int], Process] = {}
         self._totals: dict[_Place, _Totals] = {}

@@ -5,7 +5,7 @@ from math import ceil
 from hypothesis import given
 from hypothesis import strategies as st
 from steelyard_reporter.haproxy import latency
-from steelyard_reporter.haproxy.latency import SAMPLES, Look
+from steelyard_reporter.haproxy.latency import MEAN_LENGTH, Look
 
 
 class SlidingMean:
@@ -18,13 +18,13 @@ class SlidingMean:
     def add(self, latency_ms: int) -> None:
         """Take one request's."""
         self.count += 1
-        faded = 0 if self.count <= SAMPLES else ceil(self._sum / SAMPLES)
+        faded = 0 if self.count <= MEAN_LENGTH else ceil(self._sum / MEAN_LENGTH)
         self._sum += latency_ms - faded
 
     @property
     def look(self) -> Look:
         """Return a look as `show stat` reports it."""
-        return self.count, ceil(self._sum / min(self.count, SAMPLES)) if self.count else 0
+        return self.count, ceil(self._sum / min(self.count, MEAN_LENGTH)) if self.count else 0
 
 
 def _looks(*phases: tuple[int, int]) -> list[Look]:

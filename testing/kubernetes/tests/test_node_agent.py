@@ -57,7 +57,7 @@ def run_pod(kube_api: KubeApi, namespace: str, name: str, node: str, *, upstream
         "metadata": {
             "name": name,
             "namespace": namespace,
-            "labels": {} if upstream is None else {pod_list.LABEL: upstream},
+            "labels": {} if upstream is None else {pod_list.UPSTREAM_LABEL: upstream},
         },
         "spec": {"nodeName": node, "containers": [{"name": "app", "image": "app:1"}]},
     }
@@ -101,7 +101,7 @@ def test_the_running_labelled_pods_of_the_node_are_listed_with_the_right_to_list
     kube_api.kubectl("delete", "pod", "web-1", "--namespace", namespace, "--wait=false")
     leaving = [("shop", "shop-1", False), ("web", "web-1", True)]
     wait_until(lambda: names(ask()) == leaving, "the pod that is being deleted leaves")
-    kube_api.kubectl("label", "pod", "shop-1", "--namespace", namespace, f"{pod_list.LABEL}-")
+    kube_api.kubectl("label", "pod", "shop-1", "--namespace", namespace, f"{pod_list.UPSTREAM_LABEL}-")
     wait_until(lambda: names(ask()) == leaving[1:], "the pod without the label is listed no more")
 
 

@@ -16,7 +16,7 @@ from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.haproxy import agent_answer
 from steelyard_controller.haproxy.agent_check import AgentCheck
-from steelyard_protocol.haproxy_weights import MOST
+from steelyard_protocol.haproxy_weights import MAX_HAPROXY_WEIGHT
 from steelyard_protocol.sample_record import SampleRecord
 
 from steelyard_resilience.fuzz.target import ACCEPTED, REFUSED, Target, judge_of, require, requiring
@@ -134,7 +134,7 @@ def _question(data: bytes) -> str:
     question = agent_answer.question(data)
     if question is None:
         return REFUSED
-    require(1 <= question.configured <= MOST, "a weight out of bounds was taken")
+    require(1 <= question.configured <= MAX_HAPROXY_WEIGHT, "a weight out of bounds was taken")
     return ACCEPTED
 
 
@@ -158,6 +158,6 @@ def _answer(data: bytes) -> str:
     status = 200 + sum(data[:3])
     register_request.verdict(status)
     reason = register_request.reason(status, data)
-    is_short = len(reason) <= log_text.LONGEST and reason.isprintable()
+    is_short = len(reason) <= log_text.LONGEST_LINE and reason.isprintable()
     require(is_short, f"the reason is no short line: {reason[:400]!r}")
     return ACCEPTED
