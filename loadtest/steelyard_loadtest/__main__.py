@@ -1,7 +1,7 @@
-"""`steelyard-loadtest`: one subcommand a package, which adds itself; only the one that is meant is imported.
+"""`steelyard-loadtest`: one subcommand a package, which adds itself; only the requested one is imported.
 
-The simulator and the resilience tests are distributions of their own; they add theirs by the entry point
-`steelyard_loadtest.commands` where they are installed.
+The simulator and the resilience tests are distributions of their own. If installed, they add theirs by the
+entry point `steelyard_loadtest.commands`.
 """
 
 import argparse
@@ -18,7 +18,7 @@ SUBCOMMANDS = ("cluster", "demo", "dataplane", "compare")
 
 ENTRY_POINTS = "steelyard_loadtest.commands"
 
-# The modules that `make up` does not install, and what does; in the order of the help text.
+# Modules that `make up` does not install, and the option that does; in the order of the help text.
 NEEDED = {
     **dict.fromkeys(SUBCOMMANDS[1:], ("matplotlib", "--with-load")),
     "simulate": ("steelyard_simulator", "--with-simulator"),
@@ -27,25 +27,25 @@ NEEDED = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the subcommand and give the exit status; 2 for a wrong command line."""
+    """Run the subcommand and return the exit status; 2 for a wrong command line."""
     arguments = sys.argv[1:] if arguments is None else arguments
     installed = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
     parser = argparse.ArgumentParser(prog="steelyard-loadtest", description="Local cluster, load and plots.")
     missing = {name: needed for name, needed in NEEDED.items() if find_spec(needed[0]) is None}
-    # Said before anything is measured: what draws is imported when all is done.
+    # Checked before anything is measured, because plotting modules are imported at the end.
     if arguments and arguments[0] in missing:
         module, level = missing[arguments[0]]
         parser.error(f"{arguments[0]} needs {module}, which is not installed: run `scripts/setup {level}`")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     known = [name for name in (SUBCOMMANDS[0], *NEEDED) if name not in missing]
-    # All of them take a second of CPU time: for --help and for a wrong word.
+    # Importing all takes a second of CPU time, so this happens only for --help and for a wrong word.
     try:
         for name in [arguments[0]] if arguments and arguments[0] in known else known:
             if name in SUBCOMMANDS:
                 import_module(f"steelyard_loadtest.{name}.command").add_parser(subparsers)
             else:
                 installed[name].load()(subparsers)
-    except SetupError as error:  # no checkout: whatever compares reads from it which pickers there are
+    except SetupError as error:  # no checkout, from which the list of pickers is read
         parser.error(str(error))
     options = parser.parse_args(arguments)
     status: int = options.run(options)

@@ -195,7 +195,7 @@ def test_a_servers_weight_falls_though_nobody_declared_the_load_balancer_that_re
         Visitors(port, requests_per_s=220, connections=24) as load,
     ):
         start = cluster.web()["generation"]
-        # What burnt in the test before has to be believed again.
+        # The server that burnt in the previous test needs to regain trust.
         _ticks_until(cluster, start, lambda: _has_learnt_the_sizes(cluster) and weight() > 0.2, at_most=150)
         calm, share = weight(), load.share("server-1", 500)
         assert cluster.request(cluster.first_server, "/burn?seconds=60&workers=3", "POST")[0] < 300

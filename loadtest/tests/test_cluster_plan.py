@@ -75,7 +75,7 @@ def test_each_agent_watches_the_server_of_its_number_by_the_pid_file_that_it_wri
             assert value(agent, flag) == value(server, flag)
 
 
-def test_nginx_is_told_to_finish_the_requests_under_way() -> None:
+def test_nginx_finishes_the_requests_under_way_when_it_stops() -> None:
     assert {part.name for part in components(PLAIN) if part.stop_signal == "QUIT"} == {"nginx"}
 
 
@@ -140,7 +140,7 @@ def test_an_agent_without_a_process_to_watch_watches_the_host() -> None:
     assert "--pid-file" not in command
 
 
-def test_a_redis_that_others_reach_is_told_so_and_keeps_what_it_is_told_where_asked() -> None:
+def test_a_redis_may_be_reachable_from_outside_and_may_keep_its_data() -> None:
     command = redis(6379, Path("/r"), listen="0.0.0.0", keep=True).command  # noqa: S104
     assert command[command.index("--protected-mode") + 1] == "no"
     assert command[command.index("--appendonly") + 1] == "yes"
@@ -151,7 +151,7 @@ def test_a_user_is_named_only_for_root() -> None:
     assert re.search(r"^user ", files(replace(PLAIN, user="root"))["nginx.conf"], re.MULTILINE)
 
 
-def test_memcached_is_told_whom_to_be_only_when_root_starts_it() -> None:
+def test_memcached_gets_a_user_only_when_root_starts_it() -> None:
     assert "-u" not in components(PLAIN)[0].command
     assert components(replace(PLAIN, user="root"))[0].command[-2:] == ("-u", "nobody")
 

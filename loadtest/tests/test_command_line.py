@@ -1,4 +1,4 @@
-"""`steelyard-loadtest` where only what `make up` needs is installed: the rest is told of at once."""
+"""`steelyard-loadtest` where only what `make up` needs is installed: the rest is refused at once."""
 
 import subprocess
 import sys
@@ -28,13 +28,13 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         ("simulate", "steelyard_simulator", "--with-simulator"),
     ],
 )
-def test_what_loads_or_draws_names_what_is_missing_and_who_brings_it(
+def test_commands_for_load_and_plots_name_missing_modules_and_their_option(
     command: str, missing: str, level: str
 ) -> None:
     done = run(command)
     assert done.returncode == 2
-    told = f"{command} needs {missing}, which is not installed: run `scripts/setup {level}`"
-    assert done.stderr.splitlines()[-1] == f"steelyard-loadtest: error: {told}"
+    message = f"{command} needs {missing}, which is not installed: run `scripts/setup {level}`"
+    assert done.stderr.splitlines()[-1] == f"steelyard-loadtest: error: {message}"
 
 
 def test_the_cluster_needs_none_of_it_and_the_help_names_what_is_there() -> None:

@@ -106,14 +106,14 @@ def test_ctrl_c_keeps_what_was_measured_and_leaves_nothing_running(tmp_path: Pat
         assert going.poll() is None, going.communicate()[0]
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    # Whatever it starts carries the folder of its run in its command line.
+    # Every process that it starts has the run's folder in its command line.
     assert processes_of(temporary) != []
     going.send_signal(signal.SIGINT)
     said, _ = going.communicate(timeout=PATIENCE_S)
     assert going.returncode == 130, said
     assert "interrupted" in said
     assert [row["algorithm"] for row in rows(tmp_path / "results")] == ["nginx-rr"]
-    # What the kernel ends because its parent is gone ends a moment after it.
+    # Processes that the kernel ends with their parent end a moment after it.
     deadline = time.monotonic() + PATIENCE_S
     while (left := processes_of(temporary)) and time.monotonic() < deadline:
         time.sleep(0.05)

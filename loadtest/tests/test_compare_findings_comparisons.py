@@ -1,4 +1,4 @@
-"""Each kind of comparison, on figures that show what a source says and on figures that do not."""
+"""Each kind of comparison, on figures that confirm a source and on others."""
 
 import math
 
@@ -75,7 +75,7 @@ def test_a_ratio_of_lists_is_of_every_pair_at_every_level() -> None:
     assert two.figure == "mean latency: A at 250 users / B at 100 users"
 
 
-def test_who_stands_in_anothers_place_is_held_against_the_others_figures() -> None:
+def test_a_substitute_is_compared_with_the_figures_of_the_original() -> None:
     published = {"X": {250.0: {"mean_ms": 3.0}}, "B": {250.0: {"mean_ms": 2.0}}}
     one = compared("mean_ms: A (there: X) / B at 250", {}, TERMS._replace(published=published))
     assert (one.figure, one.theirs) == ("mean latency: A (there: X) / B at 250 users", "1.50")

@@ -201,7 +201,7 @@ def test_servers_that_are_touched_or_differ_have_a_colour_and_the_others_are_gre
     }
 
 
-def test_every_server_whose_limit_drifts_has_a_colour_and_its_fair_share_is_said_to_be_dotted(
+def test_every_server_whose_limit_drifts_has_a_colour_and_a_dotted_fair_share(
     tmp_path: Path,
 ) -> None:
     drift = find("drift", quick=True)
@@ -212,7 +212,7 @@ def test_every_server_whose_limit_drifts_has_a_colour_and_its_fair_share_is_said
     assert "Dotted: a server's part of all servers' CPU" in (tmp_path / "report.md").read_text()
 
 
-def test_workers_and_what_holds_them_are_said() -> None:
+def test_workers_and_their_holders_are_described() -> None:
     scenario = find("worker-pool", quick=True)
     assert scenario_text.servers_text(scenario) == "server-1 to server-3: 0.3 cores, weight 1, 8 workers"
     assert [*map(scenario_text.event_text, scenario.events)] == [

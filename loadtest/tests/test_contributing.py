@@ -7,7 +7,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 NOT_YET = re.compile(r"/(test_law_)?mine(_spec)?\.")
-"""What a recipe has its reader write."""
+"""The file that a recipe's reader writes."""
 
 
 def paths() -> list[str]:

@@ -38,5 +38,5 @@ def test_names_and_titles_tell_contenders_apart() -> None:
     assert len({contender.title for contender in CONTENDERS}) == len(CONTENDERS)
 
 
-def test_every_proxy_is_told_the_servers_weights() -> None:
+def test_every_proxy_is_given_the_servers_weights() -> None:
     assert all(contender.informed for contender in CONTENDERS if contender.program != "direct")

@@ -1,4 +1,4 @@
-"""What the contenders are started with."""
+"""The configurations of the contenders."""
 
 import json
 from dataclasses import replace

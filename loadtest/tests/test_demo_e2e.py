@@ -108,7 +108,7 @@ def test_ctrl_c_during_the_second_burn_keeps_the_first_load_and_stops_burning(
         demo.send_signal(signal.SIGINT)
         _, err = demo.communicate(timeout=150)
     assert demo.returncode == 130, err
-    assert "interrupted: the figures go as far as it went" in err
+    assert "interrupted: the page has the figures so far" in err
     assert "Traceback" not in err
     assert family
     assert psutil.wait_procs(family, timeout=PATIENCE_S)[1] == []

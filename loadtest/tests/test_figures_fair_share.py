@@ -14,7 +14,7 @@ BURN = Event(at_s=10, do="burn", server="a", for_s=10, workers=3)
 
 
 def course(*shares: tuple[float, float, float]) -> list[Observed]:
-    """What a, b and c answered of 300 requests, second by second."""
+    """The answers of a, b and c to 300 requests, second by second."""
     return [
         Observed(
             t_s=second + 1.0,
@@ -86,7 +86,7 @@ def test_a_server_has_recovered_when_its_smoothed_share_is_four_fifths_of_the_fa
     assert recovery_s(at_once, EQUAL, [BURN], 30) == 1  # observations are a second apart
 
 
-def test_a_server_that_never_recovers_is_told_so_and_where_nothing_burns_there_is_nothing_to_tell() -> None:
+def test_a_server_may_never_recover_and_without_a_burn_there_is_no_recovery() -> None:
     starved = course(*[THIRDS] * 10, *[STARVED] * 20)
     assert recovery_s(starved, EQUAL, [BURN], 30) == math.inf
     assert recovery_s(starved, EQUAL, [], 30) is None

@@ -13,7 +13,7 @@ MINUTE = Stretch(began_s=0, ended_s=60)
 
 
 def course(*served: tuple[int, ...]) -> list[Observed]:
-    """What servers a, b, ... answered, second by second."""
+    """The answers of servers a, b, ..., second by second."""
     return [
         Observed(t_s=second + 1.0, interval_s=1, server=name, served=count, share=None, cpu_utilization=0)
         for second, counts in enumerate(served)

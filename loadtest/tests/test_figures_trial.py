@@ -88,7 +88,7 @@ def test_a_trial_is_cut_where_something_changes_also_where_a_burn_ends() -> None
 def test_the_figures_of_a_trial() -> None:
     entries = tuple(seen(t_s, name, count) for t_s in (1.0, 2.0) for name, count in (("a", 30), ("b", 10)))
     late = seen(10.9, "a", 1000)  # when the load had gone
-    told = figures(
+    result = figures(
         measured(
             latencies_ms=tuple(float(ms) for ms in range(1, 201)),
             failures=50,
@@ -105,8 +105,8 @@ def test_the_figures_of_a_trial() -> None:
         "balancer_cpu_cores": pytest.approx(0.05),
         "generator_cpu_utilization": 0.25,
     }
-    assert {name: told.metrics[name] for name in wanted} == wanted
-    assert told.shares == {"a": 0.75, "b": 0.25}
+    assert {name: result.metrics[name] for name in wanted} == wanted
+    assert result.shares == {"a": 0.75, "b": 0.25}
 
 
 def test_the_generators_concurrency_outranks_littles_law() -> None:
@@ -134,9 +134,9 @@ def test_a_row_has_every_column_in_order_and_an_empty_trial_for_what_is_not_know
 def test_each_phase_has_its_p99_where_it_has_a_hundred_requests() -> None:
     long, short = (measured(latencies_ms=(ms,) * count).outcome for ms, count in ((5.0, 200), (9.0, 50)))
     trial = measured(latencies_ms=(5.0,))
-    told = figures(replace(trial, outcome=replace(trial.outcome, phases=(long, short))), [])
-    assert told.phases_p99_ms == {"0-10": 5.0, "10-20": None}
-    (line,) = csv.DictReader(StringIO(results_csv([told])))
+    result = figures(replace(trial, outcome=replace(trial.outcome, phases=(long, short))), [])
+    assert result.phases_p99_ms == {"0-10": 5.0, "10-20": None}
+    (line,) = csv.DictReader(StringIO(results_csv([result])))
     assert line["phases_p99_ms"] == "0-10=5"
 
 

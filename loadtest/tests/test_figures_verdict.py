@@ -60,7 +60,7 @@ def test_repeats_are_summarized_and_what_none_knows_is_absent() -> None:
     assert "settle_s" not in summary.metrics
 
 
-def test_an_online_peer_is_a_balancer_not_ours_and_told_nothing() -> None:
+def test_an_online_peer_is_a_balancer_not_ours_and_not_informed() -> None:
     assert [name for name in ("nginx-rr", "envoy-cswrr", "haproxy-leastconn-agent") if is_online(name)] == [
         "nginx-rr",
         "envoy-cswrr",

@@ -1,4 +1,4 @@
-"""What generators say becomes figures: schedules, quantiles, records, and each program's own output."""
+"""The output of generators becomes figures: schedules, quantiles, records, and each program's own output."""
 
 from pathlib import Path
 
@@ -179,9 +179,9 @@ def test_wrk_without_an_answer_has_no_latency() -> None:
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ("", "it told no figures: it said nothing"),
-        ("unable to connect", "it told no figures: unable to connect"),
-        ("figures requests=1 duration_us=5", "it told no figures: figures requests=1 duration_us=5"),
+        ("", r"its output has no figures: \(empty\)"),
+        ("unable to connect", "its output has no figures: unable to connect"),
+        ("figures requests=1 duration_us=5", "its output has no figures: figures requests=1 duration_us=5"),
         (WRK_SAID.replace("duration_us=1100050", "duration_us=0"), "it measured no time"),
     ],
 )

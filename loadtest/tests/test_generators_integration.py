@@ -31,8 +31,8 @@ STALL_AFTER_S, STALL_S = 1.0, 1.0
 class Server(AnsweringServer):
     """Answers as the path says.
 
-    /fine: at once; /tenth: 503 every tenth time; /stall: after a pause, once; /hang: no more after a
-    second; /close: never, but closes; /once: once on each connection, and closes at the second. Who asks
+    /fine: at once; /tenth: 503 every tenth time. /stall: after a pause, once. /hang: no more after a second;
+    /close: never, but closes. /once: once on each connection, and closes at the second. A client that asks
     for it has the connection closed.
     """
 
@@ -114,11 +114,11 @@ def test_a_tenth_that_fails_is_counted_and_the_rest_measured(
     assert outcome.failures == sum(outcome.kinds.values())
     assert 0 < outcome.failures < outcome.requests / 2
     assert outcome.kinds.keys() <= {"503", "status 400 and above"}
-    told_ms = [quantile.ms for quantile in outcome.quantiles]
+    ms = [quantile.ms for quantile in outcome.quantiles]
     assert [quantile.part for quantile in outcome.quantiles] == list(PERCENTILES.values())
     assert outcome.min_ms is not None
     assert outcome.max_ms is not None
-    assert outcome.min_ms <= told_ms[0] <= told_ms[-1] <= outcome.max_ms
+    assert outcome.min_ms <= ms[0] <= ms[-1] <= outcome.max_ms
     assert outcome.generator_cpu_utilization is not None
     assert outcome.generator_cpu_utilization > 0
 
@@ -156,7 +156,7 @@ def test_the_open_loop_sees_a_stall_and_the_closed_loop_does_not(programs: Progr
         finally:
             server.stop()
         assert outcome.failures == 0
-        # Both had requests in the stall; who was held back by it sent no others meanwhile.
+        # Both had requests in the stall; a user that it held back sent no others meanwhile.
         assert outcome.max_ms is not None
         assert outcome.max_ms > 0.5 * STALL_S * 1000
         tails[generator] = at(outcome, 0.99)

@@ -1,4 +1,4 @@
-"""What is asked: traces as they are published, a generator with their distributions, loads made of them."""
+"""The requests: traces as they are published, a generator with their distributions, loads made of them."""
 
 import json
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ def test_no_two_prompts_of_azure_share_a_prefix() -> None:
 
 
 @pytest.mark.parametrize("lines", [[], ["{}"], ['{"timestamp": 1}'], ["a,b", "1,2"], AZURE[:1]])
-def test_what_is_no_trace_is_told(lines: list[str]) -> None:
+def test_a_file_that_is_no_trace_is_refused(lines: list[str]) -> None:
     with pytest.raises(ValueError, match="a trace"):
         read(lines)
 
@@ -80,7 +80,7 @@ def test_a_load_costs_what_it_says_and_keeps_its_order(load: float, seconds: flo
     assert [one.block_ids for one in asked] == [one.block_ids for one in HOUR[: len(asked)]]
 
 
-def test_too_few_requests_for_a_load_are_told() -> None:
+def test_too_few_requests_for_a_load_are_refused() -> None:
     with pytest.raises(ValueError, match="take a longer trace"):
         loaded(HOUR[:10], load=0.5, size=6, seconds=900)
 

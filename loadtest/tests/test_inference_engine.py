@@ -159,7 +159,7 @@ def test_tokens_are_conserved_and_blocks_bounded_whatever_comes(
     totals = engine.totals
     assert all(one.produced == one.output_tokens for one in stayed)
     assert totals["generated_tokens"] == sum(one.produced for one in (*stayed, *left))
-    # Of those that left, what was not computed any more is missing.
+    # Tokens that were not computed for requests that left are missing.
     missing = sum(one.to_compute for one in left)
     assert totals["computed_tokens"] == totals["prompt_tokens"] - totals["cached_tokens"] - missing
     assert engine.blocks.held == 0

@@ -1,4 +1,4 @@
-"""What a trial before engines is made into, and what stands on the page of it."""
+"""The figures of a trial before engines, and its page."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -72,8 +72,8 @@ def test_a_row_is_the_median_of_its_trials_and_rows_keep_the_contenders_order() 
 
 
 def test_the_page_has_a_row_each_and_says_who_is_missing_and_why(tmp_path: Path) -> None:
-    told = page([RUN], {"sglang-cache_aware": "not installed"}, {"Date": "today"}, "a trace")
-    write_page(told, tmp_path)
+    report = page([RUN], {"sglang-cache_aware": "not installed"}, {"Date": "today"}, "a trace")
+    write_page(report, tmp_path)
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "| nginx round robin | 2.00 | 9.00 | 9.00 | 100 | 100 | 0.02 | 2 | 1 | 20.0 | 4.00 |" in text
     assert "sglang-router cache_aware was not measured: not installed" in text
@@ -82,7 +82,7 @@ def test_the_page_has_a_row_each_and_says_who_is_missing_and_why(tmp_path: Path)
     assert (tmp_path / "queues.png").exists()
 
 
-def test_who_has_weights_is_told_the_sizes_and_ours_is_configured_as_the_example() -> None:
+def test_contenders_with_weights_get_the_sizes_and_ours_is_configured_as_the_example() -> None:
     assert scenario(("nginx-rr",), quick=True).weights == SIZES
     assert {one.weights for one in BY_NAME.values() if one.program != "sglang"} == {"true"}
     example = (Path(__file__).parents[2] / "openresty/examples/inference.conf").read_text(encoding="utf-8")

@@ -37,9 +37,9 @@ def ask(port: int, method: str, path: str, document: object = None) -> tuple[int
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request(method, path, None if document is None else json.dumps(document))
     response = connection.getresponse()
-    told = response.status, response.read().decode()
+    answer = response.status, response.read().decode()
     connection.close()
-    return told
+    return answer
 
 
 def asked(tokens: int, output: int) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def test_an_engine_streams_tells_the_usage_and_remembers_the_prompt(port: int) -
     assert 'vllm:num_requests_running{model_name="lab"} 0\n' in metrics
 
 
-def test_who_leaves_frees_his_place(port: int) -> None:
+def test_a_client_that_leaves_frees_its_place(port: int) -> None:
     assert ask(port, "POST", "/speed?to=0.0001")[0] == 200
     client = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     client.request("POST", "/v1/completions", json.dumps(asked(100_000, 20)))
@@ -92,11 +92,11 @@ def test_two_contenders_are_asked_the_same_and_every_figure_is_there(tmp_path: P
         assert all(known[f"ttft_p{part}_s"] for part in (50, 90, 99))
         assert sum(known[f"share_{name}"] or 0 for name in SIZES) == pytest.approx(1)
         assert {one.engine for one in run.readings} == set(SIZES)
-    # What is there is not measured again.
+    # Finished trials are not measured again.
     assert session.run(small, None, tmp_path, find_programs.find(None))[0] == runs
 
 
-def test_a_contender_that_there_is_not_is_told_with_those_that_there_are() -> None:
+def test_an_unknown_contender_is_refused_with_a_list_of_the_known_ones() -> None:
     command = [sys.executable, "-m", "steelyard_loadtest", "compare", "inference", "--only", "nginx"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1

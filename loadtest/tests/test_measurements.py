@@ -61,7 +61,7 @@ def test_intervals_count_what_was_served_and_divide_cpu_by_the_limit() -> None:
     assert (first.server, first.t_s, first.served, first.share) == ("a", 1.0, 30, 0.75)
     assert first.cpu_utilization == pytest.approx(0.5)  # 0.1 s in 1 s of 0.2 cores
     assert (second.server, second.served, second.share) == ("b", 10, 0.25)
-    assert second.t_s == first.t_s  # one moment, whoever is read first
+    assert second.t_s == first.t_s  # one moment, in any order of reading
     assert second.cpu_utilization == pytest.approx(0.5, rel=0.01)  # of one core, where there is no limit
 
 

@@ -1,4 +1,4 @@
-"""Percentiles by nearest rank, and at which a distribution is told."""
+"""Percentiles by nearest rank, and the points of a distribution."""
 
 from fractions import Fraction
 

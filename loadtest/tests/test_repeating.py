@@ -1,4 +1,4 @@
-"""What is done again and again beside other work."""
+"""Repeated work beside other work."""
 
 from threading import Event
 
@@ -26,7 +26,7 @@ def test_it_goes_on_until_it_is_stopped_whatever_fails_meanwhile() -> None:
     assert done[0] == after
 
 
-def test_what_was_never_done_is_an_error_that_says_why() -> None:
+def test_work_that_never_succeeded_is_an_error_with_its_reason() -> None:
     tried = Event()
 
     def work() -> None:

@@ -62,7 +62,7 @@ SCENARIO = Scenario(
 
 
 class Web(ThreadingHTTPServer):
-    """A server that answers with its name, and reports what it is told to."""
+    """A server that answers with its name, and sends the load report it was given."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -220,8 +220,8 @@ def exchange(url: str) -> tuple[str, int]:
     answers(url, 3)
     document = http_ask.look("127.0.0.1", int(url.rpartition(":")[2]), "/steelyard/status")
     assert document is not None
-    told = document["share_in_flight"]
-    return told["state"], told["balancers"]
+    shared = document["share_in_flight"]
+    return shared["state"], shared["balancers"]
 
 
 def test_without_a_balancer_the_first_server_answers(webs: Mapping[str, Web], tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_our_controller_begins_from_nothing_and_forgets_who_leaves(
             wait_until(lambda: shares(place)["server-2"] == 0.0)
 
 
-def test_a_controller_that_died_is_told_with_its_last_words(webs: Mapping[str, Web], place: Place) -> None:
+def test_a_dead_controller_is_reported_with_its_last_words(webs: Mapping[str, Web], place: Place) -> None:
     with before(webs, DEFAULT, place) as balancer:
         (controller,) = (
             child
@@ -284,13 +284,13 @@ def test_a_controller_that_died_is_told_with_its_last_words(webs: Mapping[str, W
         controller.kill()
         controller.wait(PATIENCE_S)
 
-        def told() -> bool:
+        def reported() -> bool:
             with contextlib.suppress(ProgramError):
                 balancer.check()
                 return False
             return True
 
-        wait_until(told)
+        wait_until(reported)
 
 
 @contextlib.contextmanager

@@ -65,7 +65,7 @@ def configured(algorithm: Algorithm, folder: Path) -> render.Scene:
 
 @pytest.mark.parametrize(
     "algorithm",
-    # What nginx has since 1.31 only, and what OpenResty alone has, is looked at below.
+    # Methods of nginx since 1.31, and of OpenResty alone, are tested below.
     [
         each
         for each in ALGORITHMS

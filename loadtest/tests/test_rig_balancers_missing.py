@@ -1,4 +1,4 @@
-"""What is not installed is told with its package, and never measured under another one's name."""
+"""A missing program is reported with its package, and never measured under another one's name."""
 
 from dataclasses import replace
 from functools import cache

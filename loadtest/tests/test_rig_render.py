@@ -1,4 +1,4 @@
-"""What balancers and the controller of a comparison are started with."""
+"""The configurations of a comparison's balancers and controller."""
 
 import json
 import re
@@ -141,9 +141,9 @@ def test_the_controller_has_the_law_the_picker_and_knows_nothing_of_capacities(l
     web = controller(f"steelyard-{law}-{picker}")
     assert (web["law"], web["picker"], web["load_balancers"]) == (law, picker, ["edge-1"])
     # The paper's law takes its initial weights from what the agents report (eq 5).
-    told = {} if law == "paper" else {"baseline": 1}
+    baseline = {} if law == "paper" else {"baseline": 1}
     assert web["peers"] == [
-        {"id": f"server-{number}", "address": f"127.0.0.1:2010{number}"} | told for number in (1, 2, 3)
+        {"id": f"server-{number}", "address": f"127.0.0.1:2010{number}"} | baseline for number in (1, 2, 3)
     ]
 
 

@@ -1,4 +1,4 @@
-"""What the lab's servers are started with, what they say of their limits, and what they can do together."""
+"""The lab's servers: their flags, the reports of their limits, and their capacity together."""
 
 import argparse
 from dataclasses import replace
@@ -48,7 +48,7 @@ def test_a_server_and_its_agent_agree_on_name_limit_and_files() -> None:
     assert server.count_file == Path("/lab/server-1.count")
 
 
-def test_the_agent_of_a_limit_that_drifts_is_told_none() -> None:
+def test_the_agent_of_a_limit_that_drifts_gets_none() -> None:
     drifting = replace(made(cores=0.3), drift=Drift(by=0.3, period_s=40))
     assert server_options(drifting).cpu_limit == 0.3
     assert agent_settings(drifting).limits.cpu is None
@@ -87,9 +87,9 @@ def test_memcached_is_somebody_else_only_where_it_would_be_root() -> None:
 
 
 def test_static_servers_listen_on_each_port() -> None:
-    told = nginx.Nginx(folder=Path("/lab"), log=Path("/lab/log"), files=1024)
+    settings = nginx.Nginx(folder=Path("/lab"), log=Path("/lab/log"), files=1024)
     listen = ["127.0.0.1:20001 backlog=4096", "127.0.0.1:20002 backlog=4096"]
-    values = {"nginx": told, "listen": listen, "title": ""}
+    values = {"nginx": settings, "listen": listen, "title": ""}
     text = render_file(nginx.TEMPLATES / "answering.conf", values)
     assert "listen 127.0.0.1:20001 backlog" in text
     assert "listen 127.0.0.1:20002 backlog" in text
@@ -112,7 +112,7 @@ FREE = "server-3: somewhere CPU not limited\n"
         ([CGROUP, PAUSES], "cgroup v1 quotas and pauses after work (no cgroup: not root)"),
     ],
 )
-def test_each_means_is_said_once(logs: list[str], means: str) -> None:
+def test_each_means_is_listed_once(logs: list[str], means: str) -> None:
     assert cpu_limits.means(logs) == means
 
 

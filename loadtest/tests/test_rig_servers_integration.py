@@ -138,7 +138,7 @@ def test_a_burnt_server_is_at_its_limit_and_the_other_is_idle(servers: Servers) 
     before = servers.read()
     time.sleep(2)
     burnt, idle = map(utilization, before, servers.read())
-    # Of a machine whose cores others want it gets less than its limit, and more than one at rest needs.
+    # On a busy machine it gets less than its limit, and more than an idle one needs.
     assert idle < 0.05 < burnt < 0.45
     servers.rest()
     assert b'"burners":0' in get(servers.addresses["server-1"], "/healthz")[1]
@@ -170,7 +170,7 @@ def test_the_cpu_time_of_a_burner_that_ended_stays(servers: Servers) -> None:
     assert seen == sorted(seen)
 
 
-def test_a_burn_that_is_refused_is_told_by_check(servers: Servers) -> None:
+def test_check_reports_a_refused_burn(servers: Servers) -> None:
     servers.burn("server-1", 1, 99)
 
     def refused() -> bool:
@@ -191,7 +191,7 @@ def test_capacity_is_measured_and_a_path_that_is_not_counted_is_refused(servers:
         servers.capacity_per_s("/healthz")
 
 
-def test_a_server_that_ended_is_told_with_its_last_words_and_nothing_stays(
+def test_an_ended_server_is_reported_with_its_last_words_and_nothing_stays(
     tmp_path: Path, programs: Programs
 ) -> None:
     where = place(tmp_path, programs)
@@ -200,14 +200,14 @@ def test_a_server_that_ended_is_told_with_its_last_words_and_nothing_stays(
         assert len(groups_of(where)) == (2 if servers.means.startswith("cgroup") else 0)
         psutil.Process(int((tmp_path / "server-2.pid").read_text())).kill()
 
-        def told() -> bool:
+        def reported() -> bool:
             try:
                 servers.check()
             except SetupError as error:
                 return str(error).startswith("server-2: ") and "CPU limited to 0.1 cores" in str(error)
             return False
 
-        wait_until(told)
+        wait_until(reported)
         assert len(servers.read()) == 2
     wait_until(lambda: started_from(tmp_path) == [])
     assert groups_of(where) == []

@@ -1,4 +1,4 @@
-"""What the demo server refuses on its command line: status 2 and a reason, before it opens anything."""
+"""Refused command lines of the demo server: status 2 and a reason, before it opens anything."""
 
 import os
 from pathlib import Path

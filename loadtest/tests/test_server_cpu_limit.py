@@ -1,4 +1,4 @@
-"""What a control group is told that is to hold the CPU limit; on folders that look like cgroupfs."""
+"""The files of a control group with a CPU limit, on folders that look like cgroupfs."""
 
 import os
 from pathlib import Path
@@ -66,11 +66,11 @@ def test_the_lowest_limit_is_a_quota_the_kernel_takes(mount: Path) -> None:
 
 
 def test_a_quota_is_changed_and_nothing_else(mount: Path) -> None:
-    for version, file, told in ((1, "cpu.cfs_quota_us", "2000"), (2, "cpu.max", f"2000 {PERIOD_US}")):
+    for version, file, quota in ((1, "cpu.cfs_quota_us", "2000"), (2, "cpu.max", f"2000 {PERIOD_US}")):
         group = enter(at(mount, version), f"server-{version}", 0.15)
         before = {each.name: each.read_text() for each in group.iterdir()}
         write_quota(group, version, 0.1)
-        assert {each.name: each.read_text() for each in group.iterdir()} == before | {file: told}
+        assert {each.name: each.read_text() for each in group.iterdir()} == before | {file: quota}
 
 
 def test_a_group_that_a_killed_server_left_behind_is_taken_over(mount: Path) -> None:

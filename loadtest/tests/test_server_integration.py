@@ -26,7 +26,7 @@ pytestmark = pytest.mark.integration
 MODULE = [sys.executable, "-m", "steelyard_loadtest.server"]
 LIMIT_CORES = 0.2
 
-# Of what a burner may have, on a machine with a load of 25, on which everybody gets a twelfth of a core.
+# Part of a burner's limit on a machine with a load of 25, where each process gets a twelfth of a core.
 HARDLY = 0.1
 MEASURED_S = 3.0  # 0.6 s of CPU: 60 of the kernel's clock ticks
 V1_CPU = Path("/sys/fs/cgroup/cpu")

@@ -17,12 +17,12 @@ def test_the_time_of_all_work_is_at_least_what_its_cpu_costs_at_the_share(cores:
     used_s, began_s = time.process_time(), time.monotonic()
     pace = Pace(cores, lambda: burners)
     assert [pace.after(spin) for _ in range(10)] == [SPINS] * 10
-    # What this line uses is not paid, and the clocks are read one after the other.
+    # The time of this line is not paid, and the clocks are read one after the other.
     used_s = time.process_time() - used_s - 0.001
     assert time.monotonic() - began_s >= used_s * (1 + burners) / cores - SLOT_S
 
 
-def test_who_has_no_limit_of_his_own_to_hold_never_pauses() -> None:
+def test_a_server_without_a_limit_of_its_own_never_pauses() -> None:
     asked = list[int]()
 
     def burners() -> int:

@@ -1,4 +1,4 @@
-"""What a request may ask: query arguments with bounds; and burning only from this machine to itself."""
+"""Allowed requests: query arguments within bounds, and burning only from this machine to itself."""
 
 import pytest
 from starlette.exceptions import HTTPException

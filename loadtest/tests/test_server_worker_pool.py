@@ -1,4 +1,4 @@
-"""The demo server's pool of workers: who holds one, who waits, and what /metrics says of it."""
+"""The demo server's pool of workers: holding, waiting, and the figures in /metrics."""
 
 import asyncio
 

@@ -20,7 +20,7 @@ PROJECT = "steelyard-compose-test"
 # Images are built in it, on whatever machine there is.
 UP_S = 900
 
-# What must happen takes seconds; a loaded machine may need several times that.
+# Expected events take seconds; a loaded machine may need several times that.
 PATIENCE_S = 90.0
 
 CONTROLLERS = ("controller-1", "controller-2")
@@ -134,7 +134,7 @@ class Stack:
         document = self.json(self.prometheus_port, f"/api/v1/{question}")
         return document["data"] if document else None
 
-    # What it says of itself
+    # Its own description
 
     def get(self, port: int, path: str) -> tuple[int, bytes]:
         """GET a path on a published port; (0, why) where nobody answers."""

@@ -153,7 +153,7 @@ def test_the_pods_start_as_the_chart_says_and_every_request_is_answered(pods: Po
     told = pods.run(controllers[0], "controller", "steelyard", "status")
     assert all(name in told for name in (*SERVERS, *edges))
 
-    # What is being answered when a pod is taken away is answered.
+    # Requests under way at a removed pod are still answered.
     late: list[int] = []
     url = f"http://{pods.address(edges[1], 'dataplane')}:8080/sleep?ms=15000"
     asking = threading.Thread(target=lambda: late.append(get(url)[0]))

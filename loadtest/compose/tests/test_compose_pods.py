@@ -1,6 +1,6 @@
 """Real containers, laid out as a kubelet lays out pods, and one agent outside of them, as the DaemonSet's is.
 
-What the agent sends is compared with the groups' own counters; `-s` shows it beside `docker stats`.
+The agent's samples are compared with the groups' own counters; `-s` shows it beside `docker stats`.
 """
 
 import os

@@ -66,7 +66,7 @@ def test_what_rules_and_dashboard_ask_for_is_measured(stack: Stack, file: str) -
     pages = [(stack.status_port, "/steelyard/metrics"), (stack.api_ports[CONTROLLERS[0]], "/metrics")]
     told = b"".join(stack.get(port, path)[1] for port, path in pages).decode()
     measured = set(re.findall(r"^# TYPE (\S+)", told, re.MULTILINE))
-    # What stands between colons is a rule's own.
+    # Names between colons are recording rules.
     asked = set(re.findall(r"(?<![\w:])steelyard_[a-z_]+", (CHECKOUT / file).read_text()))
     assert len(asked) > 8
     assert {re.sub(r"_(sum|count|bucket)$", "", name) for name in asked} - measured == set()

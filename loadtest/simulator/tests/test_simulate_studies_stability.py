@@ -59,7 +59,7 @@ def test_half_of_a_delay_is_before_the_controller() -> None:
     assert late.fetch_s - prompt.fetch_s == pytest.approx(1.0)
 
 
-def test_a_coarse_map_has_fewer_points_all_of_them_on_the_full_one_and_the_load_that_is_told() -> None:
+def test_a_coarse_map_has_fewer_points_and_all_are_on_the_full_one() -> None:
     full = trials(Namespace(quick=False))
     assert set(QUICK) < set(full)
     assert {trial(), trial(delay_ticks=2)} < set(QUICK)

@@ -1,1 +1,1 @@
-"""A whole cluster on one machine: what `make up` and `make down` do."""
+"""A whole cluster on one machine, for `make up` and `make down`."""

@@ -15,7 +15,7 @@ from steelyard_loadtest.machine.programs import LUA
 from steelyard_loadtest.reporting.exit_status import exit_status
 from steelyard_loadtest.reporting.flags import Subparsers, whole
 
-# The demo's servers: 1 : 1 : 2, small enough that two cores hold them and what loads them.
+# The demo's servers: 1 : 1 : 2, small enough for two cores together with their load.
 CPU_LIMITS = (0.15, 0.15, 0.3)
 
 HIGHEST_PORT = 65535
@@ -24,29 +24,29 @@ HIGHEST_PORT = 65535
 def add_parser(subparsers: Subparsers) -> None:
     """Add `cluster` to the command line."""
     parser = subparsers.add_parser("cluster", help="a whole cluster on this machine, without Docker")
-    parser.add_argument("action", choices=("up", "down", "status"), help="up twice is harmless")
+    parser.add_argument("action", choices=("up", "down", "status"), help="a second `up` is harmless")
     add_cluster_flags(parser)
     parser.set_defaults(run=partial(exit_status, "cluster", _run))
 
 
 def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
-    """Add what `cluster_of` reads: where a cluster keeps its files, and on which ports it is."""
+    """Add the flags that `cluster_of` reads: folder, law and ports."""
     flag = parser.add_argument
-    flag("--run-dir", type=Path, default=None, help="where it keeps its files and logs (.run)")
-    flag("--law", default="steelyard", help="the live control law (%(default)s)")
+    flag("--run-dir", type=Path, default=None, help="folder for files and logs (default .run)")
+    flag("--law", default="steelyard", help="control law (default %(default)s)")
     port = whole(1, HIGHEST_PORT, "port")
     first_port = whole(1, HIGHEST_PORT - len(CPU_LIMITS) + 1, "port", f", as {len(CPU_LIMITS)} are needed")
     for name, kind, default, what in (
         ("lb", port, 8080, "nginx"),
-        ("api", port, 8081, "the controller's REST API"),
-        ("server", first_port, 8101, "the first of the three demo servers, which take consecutive ports"),
+        ("api", port, 8081, "port of the controller's REST API"),
+        ("server", first_port, 8101, "first port of the three demo servers, which take consecutive ones"),
         ("memcached", port, 8211, "memcached"),
         ("redis", port, 8379, "redis"),
     ):
         variable = f"STEELYARD_{name.upper()}_PORT"
-        told = f"{what} (%(default)s; {variable})"
+        text = f"{what} (default %(default)s; {variable})"
         default_port = os.environ.get(variable, default)
-        flag(f"--{name}-port", type=kind, default=default_port, metavar="PORT", help=told)
+        flag(f"--{name}-port", type=kind, default=default_port, metavar="PORT", help=text)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -79,8 +79,10 @@ def cluster_of(options: argparse.Namespace) -> Cluster:
 def _nginx_modules() -> tuple[str, ...]:
     for daemon in ("nginx", "memcached", "redis-server"):
         if shutil.which(daemon) is None:
-            raise SetupError(f"{daemon} is not installed; `make setup` installs it, or says how to")
+            raise SetupError(
+                f"{daemon} is not installed: run `make setup`, which installs it or explains how"
+            )
     lua = modules(shutil.which("nginx") or "nginx", LUA)
     if lua is None:
-        raise SetupError("nginx has no Lua here: install libnginx-mod-http-lua (`make setup` does it)")
+        raise SetupError("nginx has no Lua: install libnginx-mod-http-lua (`make setup` does it)")
     return lua

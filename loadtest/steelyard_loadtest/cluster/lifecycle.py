@@ -1,4 +1,4 @@
-"""Bringing a cluster up and down: start what does not run, wait until it works, name what died."""
+"""Bringing a cluster up and down: start the missing parts, wait until they work, name a dead one."""
 
 import time
 from collections.abc import Callable
@@ -12,15 +12,15 @@ from steelyard_loadtest.machine.errors import ProgramError, SetupError
 from steelyard_loadtest.machine.http_ask import LOOK_S, ask_line, look, why_not_ok
 from steelyard_loadtest.templates import render_file
 
-# Everything is up within some 5 s; a loaded machine may take several times that.
+# Everything is up within about 5 s; a loaded machine may take several times that.
 PATIENCE_S = 60.0
 
 Check = Callable[[], str | None]
-"""Says what a component still misses to do its job, which is more than to run; None when it is ready."""
+"""Returns what a component still lacks to do its job, or None when it is ready."""
 
 
 def up(cluster: Cluster) -> int:
-    """Start what does not run, wait until all of it works, and say what to try."""
+    """Start the missing parts, wait until all of them work, and print what to try."""
     texts, parts = files(cluster), components(cluster)
     if any(running(part, cluster.run_dir) for part in parts):
         _refuse_other_settings(cluster, texts)
@@ -41,7 +41,7 @@ def up(cluster: Cluster) -> int:
 
 
 def down(cluster: Cluster) -> int:
-    """Stop everything, and whatever an earlier crash left behind."""
+    """Stop everything, including leftovers of an earlier crash."""
     parts = components(cluster)
     was_running = any(running(part, cluster.run_dir) for part in parts)
     stop(parts, cluster.run_dir)
@@ -51,7 +51,7 @@ def down(cluster: Cluster) -> int:
 
 
 def status(cluster: Cluster) -> int:
-    """Name each component and its state; 0 when all of them run and work."""
+    """Print each component and its state; 0 if all of them run and work."""
     alive = {part.name: running(part, cluster.run_dir) is not None for part in components(cluster)}
     if not any(alive.values()):
         print("steelyard: not running; start it with: make up")
@@ -67,7 +67,7 @@ def status(cluster: Cluster) -> int:
 
 
 def _start(cluster: Cluster, parts: list[Part]) -> None:
-    """Start what does not run. One that dies stays dead, so that `make status` can name it."""
+    """Start the missing parts. A part that dies stays dead, so that `make status` can name it."""
     idle = [part for part in parts if running(part, cluster.run_dir) is None]
     _refuse_taken_ports(idle)
     waiting = _checks(cluster)
@@ -77,7 +77,7 @@ def _start(cluster: Cluster, parts: list[Part]) -> None:
         for part in group:
             if part in idle:
                 start(part, cluster.run_dir, cluster.log_dir / f"{part.name}.log")
-        # Agents are ready when the controller has their samples, which comes later.
+        # Agents are ready when the controller has their samples, which takes longer.
         for part in group:
             if not part.name.startswith("agent"):
                 _await(cluster, part, waiting[part.name], deadline)
@@ -170,4 +170,4 @@ def _weighs(lb_port: int) -> str | None:
     if not document:
         return f"port {lb_port} gives no /steelyard/status"
     rung = document.get("upstreams", {}).get(UPSTREAM, {}).get("rung")
-    return None if rung == "fresh" else f"nginx stands on the rung {rung!r}, not on a fresh weight table"
+    return None if rung == "fresh" else f"nginx is on the rung {rung!r}, not on a fresh weight table"

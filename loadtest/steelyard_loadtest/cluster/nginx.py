@@ -1,13 +1,13 @@
-"""The files that a cluster's nginx reads, from one set of templates, and its controller's.
+"""The files for a cluster's nginx, from one set of templates, and its controller's.
 
 Pure but for reading the templates, which are part of the code.
 
-    http.conf          what every nginx of the lab has; the others extend it
+    http.conf          the common part of every nginx in the lab; the others extend it
     steelyard.conf     an nginx that balances by Steelyard
     stream.conf        the same for TCP connections
     answering.conf     servers that answer at once
 
-native.conf, haproxy.cfg and envoy.yaml are what `rig.render` writes for a trial.
+`rig.render` writes native.conf, haproxy.cfg and envoy.yaml for a trial.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,11 +24,15 @@ TEMPLATES = Path(__file__).with_name("templates")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nginx:
-    """What an nginx is told outside of its servers.
+    """Settings of an nginx besides its servers.
 
-    listen: an address with its parameters. files: worker_rlimit_nofile. user: as root, one who may read the
-    checkout and write the folder, which may both lie in a private home. modules: those to load.
-    environment: the names that workers may see. directives: more of the http block, without semicolons.
+    listen        an address with its parameters
+    files         worker_rlimit_nofile
+    user          as root, a user who may read the checkout and write the folder; both may be in a private
+                  home
+    modules       modules to load
+    environment   names that workers may see
+    directives    more of the http block, without semicolons
     """
 
     folder: Path
@@ -45,19 +49,22 @@ class Nginx:
 
     @property
     def temporary(self) -> Path:
-        """Return the folder of its temporary files; nginx makes those in it, not itself."""
+        """Return the folder of its temporary files; nginx creates the files but not the folder."""
         return self.folder / "nginx-temp"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steelyard:
-    """What an nginx that balances by Steelyard is told beside.
+    """Additional settings of an nginx that balances by Steelyard.
 
-    options: of init_worker. secrets: those of its options that stand in a file. blocks: the upstream blocks
-    as `steelyard-upstream` prints them; without, one with a pool of `pool` connections. shards: whether the
-    blocks are a sharded pool. all_pages: the header, the failure page and the metrics too, not only
-    /steelyard/status. equal_servers: addresses behind /equal/, in nginx's own turns. backend: where it
-    answers "ok" itself.
+    options        of init_worker
+    secrets        options whose values are in a file
+    blocks         the upstream blocks from `steelyard-upstream`; by default one with a pool of `pool`
+                   connections
+    shards         whether the blocks are a sharded pool
+    all_pages      the header, the failure page and the metrics in addition to /steelyard/status
+    equal_servers  addresses behind /equal/, in nginx's own round robin
+    backend        the path at which it answers "ok" itself
     """
 
     lua_dir: Path
@@ -75,13 +82,13 @@ class Steelyard:
 
 
 def steelyard(nginx: Nginx, ours: Steelyard, *, title: str) -> str:
-    """Return the nginx.conf of one that balances by Steelyard; title: its first line."""
+    """Return the nginx.conf of an nginx that balances by Steelyard; title: its first line."""
     values = {name: getattr(ours, name) for name in ours.__dataclass_fields__}
     return render_file(TEMPLATES / "steelyard.conf", {"nginx": nginx, "title": title, **values})
 
 
 def steelyard_stream(nginx: Nginx, lua_dir: Path, options: Mapping[str, object]) -> str:
-    """Return the nginx.conf of one that balances TCP connections by Steelyard; options: of init_worker."""
+    """Return the nginx.conf for TCP connections balanced by Steelyard; options: of init_worker."""
     values = {"nginx": nginx, "lua_dir": lua_dir, "options": options, "upstream": UPSTREAM}
     return render_file(TEMPLATES / "stream.conf", values)
 
@@ -96,10 +103,10 @@ def controller(
     indicators: Mapping[str, Mapping[str, float]] | None = None,
     max_conns: int | None = None,
 ) -> str:
-    """Return a controller's YAML file, as docs/reference/configuration.md has it.
+    """Return a controller's YAML file, as in docs/reference/configuration.md.
 
-    peers: each as the API takes it. indicators: all that count; without them the four.
-    max_conns: of a server, over all load balancers.
+    peers: each in the API's form. indicators: all that count; by default the four. max_conns: of a server,
+    over all load balancers.
     """
     declared: dict[str, object] = {"law": law, "picker": picker, "load_balancers": list(load_balancers)}
     declared |= {"peers": list(peers)} | ({"indicators": indicators} if indicators else {})

@@ -1,8 +1,8 @@
-"""The daemons that a cluster is made of: each one's command, port, and way to be stopped. Pure.
+"""The daemons of a cluster: each one's command, port, and signal to stop. Pure.
 
-One description for all that the lab builds: a local cluster, a stage of network
-namespaces, the contenders of a comparison. Each says where its parts run and adds flags of its own;
-cluster/nginx.py has the files that nginx and the controller read.
+One description serves everything that the lab builds: a local cluster, a stage of network namespaces, the
+contenders of a comparison. Each user places its parts and adds flags of its own. cluster/nginx.py has the
+files for nginx and the controller.
 """
 
 import sys
@@ -13,18 +13,18 @@ from pathlib import Path
 HOST = "127.0.0.1"
 
 UPSTREAM = "web"
-"""The name that agents, controllers and balancers know the servers by."""
+"""The upstream's name for agents, controllers and balancers."""
 
 Flag = str | int | float | Path | None
-"""A flag's value; with None the flag is left out."""
+"""A flag's value; None leaves the flag out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One daemon: what starts it, where it answers, and how it is told to stop.
+    """One daemon: its command, its port, and how to stop it.
 
-    host: the one it runs on, where there are several. port: None where it does not listen.
-    orphan_signal: see machine.process. order: of its start; what has the same starts together.
+    host: its host, if there are several. port: None if it does not listen. orphan_signal: see
+    machine.process. order: of its start; equal numbers start together.
     """
 
     name: str
@@ -46,7 +46,7 @@ def flags(values: Mapping[str, Flag]) -> list[str]:
 def memcached(
     port: int, *more: str, program: str = "memcached", listen: str = HOST, user: str | None = None
 ) -> Part:
-    """Return a Memcached of 64 MB; as root it wants to be told who to be."""
+    """Return a Memcached of 64 MB; as root it needs the name of a user to become."""
     command = (program, "-l", listen, "-p", str(port), "-U", "0", "-m", "64", *more)
     return Part(name="memcached", command=(*command, *(("-u", user) if user else ())), port=port)
 
@@ -54,7 +54,7 @@ def memcached(
 def redis(
     port: int, folder: Path, *, program: str = "redis-server", listen: str = HOST, keep: bool = False
 ) -> Part:
-    """Return a Redis; `keep`: what it was told outlives a restart, as docker-compose.yml has it."""
+    """Return a Redis; `keep`: its data outlives a restart, as in docker-compose.yml."""
     file = ("--appendonly", "yes", "--appendfsync", "everysec") if keep else ("--appendonly", "no")
     command = (
         program, "--bind", listen, "--port", str(port), "--dir", str(folder), "--daemonize", "no",
@@ -99,7 +99,7 @@ def controller(
 def nginx(port: int, folder: Path, *, log: Path, program: str = "nginx", config: str = "nginx.conf") -> Part:
     """Return an nginx in the foreground that reads `config` of its folder."""
     command = (program, "-p", str(folder), "-c", str(folder / config), "-e", str(log))
-    # Told so, it finishes the requests under way.
+    # With SIGQUIT it finishes the requests under way.
     return Part(name="nginx", command=command, port=port, stop_signal="QUIT", order=5)
 
 
@@ -122,9 +122,9 @@ def envoy(port: int, config: Path, *, program: str = "envoy") -> Part:
 
 
 def sglang(port: int, urls: Iterable[str], policy: str, metrics_port: int, *, program: str) -> Part:
-    """Return an sglang-router before the engines at these URLs, whose load it asks for each second."""
-    told: dict[str, Flag] = {"policy": policy, "prometheus_port": metrics_port, "log_level": "error"}
-    words = flags({"host": HOST, "port": port, **told, "worker_startup_check_interval": 1})
+    """Return an sglang-router before the engines at these URLs, whose load it polls each second."""
+    own: dict[str, Flag] = {"policy": policy, "prometheus_port": metrics_port, "log_level": "error"}
+    words = flags({"host": HOST, "port": port, **own, "worker_startup_check_interval": 1})
     command = (program, "launch", *words, "--worker-urls", *urls)
     return Part(name="sglang-router", command=command, port=port, order=5)
 

@@ -25,7 +25,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """Where a cluster runs, and on which ports; all on 127.0.0.1."""
+    """A cluster's folder and ports; everything is on 127.0.0.1."""
 
     checkout: Path
     run_dir: Path
@@ -38,11 +38,11 @@ class Cluster:
     nginx_workers: int = 2
     nginx_modules: tuple[str, ...] = ()
     user: str | None = None
-    """The user to stay, when this is root; daemons that refuse to be root are told so."""
+    """The user for daemons that refuse to run as root, if this is root."""
 
     @property
     def log_dir(self) -> Path:
-        """Return the one folder that all logs lie in."""
+        """Return the folder of all logs."""
         return self.run_dir / "logs"
 
     @property
@@ -56,7 +56,7 @@ def components(cluster: Cluster) -> list[Part]:
     memcached = f"{HOST}:{cluster.memcached_port}"
     started = [
         parts.memcached(cluster.memcached_port, user="nobody" if cluster.user == "root" else None),
-        # Nothing outlives `make down`: a new cluster is to begin at its baselines.
+        # Nothing outlives `make down`: a new cluster begins at its baselines.
         parts.redis(cluster.redis_port, cluster.run_dir),
     ]
     for server in cluster.servers:
@@ -86,7 +86,7 @@ def components(cluster: Cluster) -> list[Part]:
 def files(cluster: Cluster) -> dict[str, str]:
     """Return the text of every file of the cluster, by its name in the run folder.
 
-    Nobody reads commands.txt but who asks whether a cluster that runs has the same settings.
+    commands.txt only serves to compare the settings of a running cluster.
     """
     addresses = {server.name: f"{HOST}:{server.port}" for server in cluster.servers}
     peers = [{"id": name, "address": address, "baseline": 1} for name, address in addresses.items()]
@@ -100,9 +100,9 @@ def files(cluster: Cluster) -> dict[str, str]:
 def _nginx_conf(cluster: Cluster, addresses: list[str]) -> str:
     options = {
         "memcached": [f"{HOST}:{cluster.memcached_port}"],
-        # Asked when Memcached has nothing new.
+        # nginx asks it when Memcached has nothing new.
         "controller": [f"http://{HOST}:{cluster.api_port}"],
-        # The last table, for a start without either.
+        # The last table, for a start without Memcached and controller.
         "state_dir": str(cluster.state_dir),
         "lb": LOAD_BALANCER,
         "upstreams": {parts.UPSTREAM: {"bootstrap": addresses}},

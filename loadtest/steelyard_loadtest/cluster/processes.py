@@ -1,4 +1,4 @@
-"""The processes of a cluster: started, found again, ended; leftovers, and who holds a port (I/O)."""
+"""The processes of a cluster: start, find again, end; leftovers, and the holder of a port (I/O)."""
 
 import contextlib
 import signal
@@ -15,11 +15,11 @@ from steelyard_loadtest.machine.child_process import inherited_environment
 TITLED = {"nginx", "redis-server"}
 
 STOP_S = 5.0
-"""nginx finishes the requests under way; what takes longer is killed."""
+"""nginx finishes the requests under way; after this it is killed."""
 
 
 def start(part: Part, run_dir: Path, log: Path) -> None:
-    """Start a part that goes on when this program has ended, and note its process. Raises OSError."""
+    """Start a part that outlives this program, and record its process. Raises OSError."""
     environment = {"STEELYARD_CLUSTER": str(run_dir), "PYTHONUNBUFFERED": "1", **part.environment}
     with log.open("ab") as stream:
         process = psutil.Popen(
@@ -30,7 +30,7 @@ def start(part: Part, run_dir: Path, log: Path) -> None:
 
 
 def running(part: Part, run_dir: Path) -> psutil.Process | None:
-    """Return the process of a part; None when it does not run, or its number is somebody else's by now."""
+    """Return the process of a part; None if it does not run, or another process has its number."""
     with contextlib.suppress(OSError, ValueError, psutil.Error):
         process = psutil.Process(int(_noted(part, run_dir).read_text()))
         if process.status() != psutil.STATUS_ZOMBIE and process.cwd() == str(run_dir):
@@ -39,7 +39,7 @@ def running(part: Part, run_dir: Path) -> psutil.Process | None:
 
 
 def stop(parts: Sequence[Part], run_dir: Path) -> None:
-    """Tell parts to end, those that started last first, each by its own signal; some may still be there."""
+    """Signal parts to end, the last started first, each by its own signal; some may still run afterwards."""
     for step in sorted({part.order for part in parts}, reverse=True):
         group = [(part, running(part, run_dir)) for part in parts if part.order == step]
         for part, process in group:
@@ -54,11 +54,11 @@ def _noted(part: Part, run_dir: Path) -> Path:
 
 
 def leftovers(run_dir: Path) -> list[psutil.Process]:
-    """Return all processes of the cluster at `run_dir`, whoever noted them."""
+    """Return all processes of the cluster at `run_dir`, recorded or not."""
     orphans = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            # Those that set their process title have lost the environment they were started with.
+            # Processes that set their title have lost the environment of their start.
             if process.cwd() == str(run_dir) and (
                 process.name() in TITLED or process.environ().get("STEELYARD_CLUSTER") == str(run_dir)
             ):
@@ -67,7 +67,7 @@ def leftovers(run_dir: Path) -> list[psutil.Process]:
 
 
 def holder(port: int) -> str | None:
-    """Return who listens on a TCP port of this machine, for a person; None when nobody does."""
+    """Return the listener on a TCP port of this machine, for a person; None if there is none."""
     for connection in psutil.net_connections(kind="tcp"):
         if connection.status != psutil.CONN_LISTEN or not connection.laddr or connection.laddr.port != port:
             continue
@@ -82,7 +82,7 @@ def holder(port: int) -> str | None:
 
 
 def end(processes: list[psutil.Process], *, patience_s: float = 5.0) -> None:
-    """Terminate processes and their children; kill those that do not go."""
+    """Terminate processes and their children; kill those that do not end."""
     family = set(processes)
     for process in processes:
         with contextlib.suppress(psutil.Error):

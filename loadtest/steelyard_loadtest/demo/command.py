@@ -1,6 +1,6 @@
-"""`steelyard-loadtest demo`: a comparison whose servers run already; trials, tables, plot are compare's.
+"""`steelyard-loadtest demo`: a comparison on servers that already run; trials, tables and plot are compare's.
 
-A cluster that runs is as the rig has servers and a balancer: nothing is started or ended.
+A running cluster takes the place of the rig's servers and balancer: nothing is started or ended.
 """
 
 import argparse
@@ -32,16 +32,16 @@ from steelyard_loadtest.scenario.definition import Event, Load, Scenario, Server
 from steelyard_loadtest.trial import Visit, measure
 
 TARGET_UTILIZATION = 0.6
-"""Busy enough that a wrong weight hurts, and the others can still carry a burnt server's part."""
+"""Busy enough that a wrong weight hurts; the other servers can still carry a burnt server's part."""
 
 BURNT = "server-1"
 
 PATHS = {"nginx-rr": "/equal/"}
-"""Where the cluster's nginx balances otherwise than by Steelyard."""
+"""Path at which the cluster's nginx balances without Steelyard."""
 
 
 def scenario_of(cluster: Cluster, seconds: int) -> Scenario:
-    """Return the demo: a load of so many seconds, in whose middle third one server's CPU is burnt."""
+    """Return the demo: a load of this length, in whose middle third one server's CPU is burnt."""
     third_s = seconds / 3
     return Scenario(
         name="demo",
@@ -75,7 +75,7 @@ class RunningServers(Servers):
         super().__init__(scenario, place)
 
     def __enter__(self) -> Self:
-        """Look whether all is up, and end what burns. Raises SetupError."""
+        """Check that everything is up, and end burners. Raises SetupError."""
         doors = {"the load balancer": self._cluster.lb_port}
         doors |= {server.name: server.port for server in self._cluster.servers}
         for name, port in doors.items():
@@ -84,15 +84,15 @@ class RunningServers(Servers):
         try:
             self._counters = [Counters(files) for files in self._files.values()]
         except OSError as error:
-            raise SetupError(f"{error}; start the cluster anew: make down up") from None
+            raise SetupError(f"{error}; restart the cluster: make down up") from None
         self.rest()
         return self
 
     def visit(self, algorithm: str, rate_per_s: float, folder: Path) -> Visit:
-        """Return what `trial.measure` takes; the load's own files go to `folder`."""
+        """Return the input of `trial.measure`; the load's own files go to `folder`."""
         scenario = replace(self._scenario, path=PATHS.get(algorithm, "/"))
         place = replace(self._place, folder=folder)
-        # Without a process of its own, which is the cluster's; only its address counts.
+        # The process is the cluster's, so only the address counts here.
         balancer = Balancer(BY_NAME["direct"], scenario, self.addresses, place)
         balancer.urls = [f"http://{HOST}:{place.balancer_port}"]
         rates = {TARGET_UTILIZATION: rate_per_s}
@@ -106,14 +106,19 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     flag = parser.add_argument
     # Thirds of at least 2 s.
-    flag("--seconds", type=whole(6, 3600, "seconds"), default=60, help="each load's length (%(default)s)")
-    flag("--out", type=Path, default=Path("demo-results"), help="folder for results (%(default)s)")
+    flag(
+        "--seconds",
+        type=whole(6, 3600, "seconds"),
+        default=60,
+        help="length of each load (default %(default)s)",
+    )
+    flag("--out", type=Path, default=Path("demo-results"), help="folder for results (default %(default)s)")
     add_cluster_flags(parser)
     parser.set_defaults(run=partial(exit_status, "demo", _run))
 
 
 def _run(options: argparse.Namespace) -> int:
-    """Run the demo; 0, 1 (cluster not as it must be, one line on stderr) or 130 (Ctrl-C, results kept)."""
+    """Run the demo; 0, 1 (the cluster is not ready: see stderr) or 130 (Ctrl-C, results kept)."""
     cluster = cluster_of(options)
     scenario = scenario_of(cluster, options.seconds)
     known = conditions(sys.argv[1:], {})
@@ -122,7 +127,7 @@ def _run(options: argparse.Namespace) -> int:
         known["Load"] = _measure(cluster, options.out, results)
     except KeyboardInterrupt:
         results.interrupted = True
-        print("interrupted: the figures go as far as it went", file=sys.stderr)
+        print("interrupted: the page has the figures so far", file=sys.stderr)
     if results.measured:
         results.conditions = known
         _publish(options.out, results)
@@ -130,7 +135,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _measure(cluster: Cluster, out: Path, results: Results) -> str:
-    """Load the cluster once by each algorithm; return what the load was. Raises SetupError, ProgramError."""
+    """Load the cluster once by each algorithm; return the load in words. Raises SetupError, ProgramError."""
     (scenario,) = results.scenarios
     seconds = scenario.load.seconds * len(scenario.algorithms)
     with (
@@ -140,8 +145,8 @@ def _measure(cluster: Cluster, out: Path, results: Results) -> str:
         progress.say(f"Look on: http://127.0.0.1:{cluster.api_port}/")
         capacity = servers.capacity_per_s(scenario.path)
         rate_per_s = round(capacity * TARGET_UTILIZATION)
-        told = f"{rate_per_s} requests/s, of {capacity:.0f} that the servers can do together"
-        progress.say(told)
+        text = f"{rate_per_s} requests/s, with a capacity of {capacity:.0f}"
+        progress.say(text)
         for name in scenario.algorithms:
             progress.begin(BY_NAME[name].title)
             visit = servers.visit(name, rate_per_s, out / "load")
@@ -149,7 +154,7 @@ def _measure(cluster: Cluster, out: Path, results: Results) -> str:
             entry = measure(visit, trial, first=True)
             results.measured.append(entry)
             progress.end(f"{entry.outcome.requests} requests, {entry.outcome.failures} failed")
-    return told
+    return text
 
 
 def _publish(out: Path, results: Results) -> None:

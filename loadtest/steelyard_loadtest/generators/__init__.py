@@ -1,4 +1,4 @@
-"""What makes the load: locust, wrk, and requests at a constant rate."""
+"""The generators of load: locust, wrk, and requests at a constant rate."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ Running = Recorded | Wrk
 
 
 def why_missing(generator: Generator, programs: Programs) -> str | None:
-    """Say why a generator cannot run here and what would help; None when it can.
+    """Return why a generator cannot run here and the remedy; None if it can.
 
     Locust and the open loop come with this package.
     """
@@ -28,7 +28,7 @@ def why_missing(generator: Generator, programs: Programs) -> str | None:
 
 
 def start(job: Job) -> Running:
-    """Start a load. Its files go to the job's folder, over those of the load before. Raises ProgramError."""
+    """Start a load. Its files overwrite the previous ones in the job's folder. Raises ProgramError."""
     if missing := why_missing(job.generator, job.programs):
         raise ProgramError(missing)
     job.folder.mkdir(parents=True, exist_ok=True)

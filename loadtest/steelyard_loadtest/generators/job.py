@@ -1,4 +1,4 @@
-"""What a generator is asked to do. Pure."""
+"""A generator's job. Pure."""
 
 import json
 from collections.abc import Sequence
@@ -9,20 +9,21 @@ from steelyard_loadtest.machine.programs import Programs
 from steelyard_loadtest.scenario.definition import Generator
 
 TIMEOUT_S = 30.0
-"""How long any generator waits for an answer: siege's default, and so the entropy paper's."""
+"""Time-out of an answer in every generator: siege's default, and so the entropy paper's."""
 
 FINISH_S = 15.0
-"""How long requests under way at the end are waited for: to leave the slowest out would flatter the tail."""
+"""Time for requests under way at the end: leaving out the slowest ones would flatter the tail."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """One load: the whole URL, its level (users, connections or requests/s), and a folder for its files.
 
-    url: of several, with blanks between, the open loop takes any for each request.
+    url        with several, separated by blanks, the open loop takes any for each request
+    seconds    the counted time, after `warm_up_s` without counting
+    finish_s   the wait for the last answers
 
-    `seconds` are counted, after `warm_up_s` of which nothing is. finish_s: so long the last answers are
-    waited for. A generator's own process is told this much.
+    A generator's own process gets these as its arguments.
     """
 
     url: str
@@ -42,7 +43,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job(Task):
-    """A load, the generator that makes it, and what is installed.
+    """A load, the generator that makes it, and the installed programs.
 
     cuts_s: moments of the counted part at which it is cut into phases, if its requests are recorded.
     """

@@ -14,9 +14,9 @@ from steelyard_loadtest.measurements.trials import Outcome
 
 
 class Recorded:
-    """A load of one process that tells when its counted part begins, and ends by itself.
+    """A load of one process that announces the beginning of its counted part, and ends by itself.
 
-    name: what messages call it. cuts_s: where its outcome is cut into phases.
+    name: in messages. cuts_s: moments at which its outcome is cut into phases.
     """
 
     def __init__(self, task: Task, program: Path, name: str, cuts_s: Sequence[float] = ()) -> None:
@@ -27,8 +27,8 @@ class Recorded:
         self._began_s: float | None = None
         self.child = Child(
             name,
-            # By its path: the package around it would be imported before locust replaces the sockets.
-            # -P: what lies beside it is not to be taken for other modules.
+            # By its path, because locust must replace the sockets before the package around it is imported.
+            # -P: files in its folder are not to be taken for other modules.
             [sys.executable, "-P", str(program), *task.arguments()],
             output=task.folder / f"{program.stem}.out",
             errors=task.folder / f"{program.stem}.log",
@@ -42,7 +42,7 @@ class Recorded:
         return self._began_s
 
     def wait(self, patience_s: float) -> float:
-        """Wait until the counted part begins; return when it did. Raises ProgramError: it is stopped then."""
+        """Wait until the counted part begins; return when it did. Raises ProgramError, after stopping it."""
         deadline_s = time.monotonic() + patience_s
         while (began_s := self.began_s) is None:
             if self.poll() or time.monotonic() > deadline_s:
@@ -53,15 +53,15 @@ class Recorded:
         return began_s
 
     def poll(self) -> bool:
-        """Say whether all requests are answered or given up."""
+        """Return whether all requests are answered or given up."""
         return self.child.ended()
 
     def stop(self) -> None:
-        """End it; there is no outcome then. Harmless when it has ended."""
+        """End it without an outcome. Harmless if it has ended."""
         self.child.stop()
 
     def requests(self) -> list[Request]:
-        """Return the requests that ended since the last call, as far as is written. Raises ProgramError."""
+        """Return the requests that ended since the last call, as far as written. Raises ProgramError."""
         try:
             return self._recording.read()
         except UnreadableError as error:

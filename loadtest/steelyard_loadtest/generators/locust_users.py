@@ -1,13 +1,12 @@
-"""Locust's side of a load: a closed loop of users without think time, as the locust study had them.
+"""Locust's side of a load: a closed loop of users without think time, as in the locust study.
 
-Run by its path, with the arguments of `task`. A user sends, waits for the answer and
-sends again: while the servers stall nobody sends, so few requests see the stall.
+Run by its path, with the arguments of `task`. A user sends, waits for the answer and sends again. While the
+servers stall, nobody sends, so few requests see the stall.
 
-A request costs locust 0.2 ms of CPU with 10 users, 0.25 ms with 100 and 0.3 ms with
-500 (measured against an nginx on the same two cores that answers at once). So one
-process is at its end between 3000 and 4000 requests per second, and 400 per second
-take 13 % of a core. A connection that closes without an answer is tried
-again by geventhttpclient before it counts as `reset`.
+A request costs locust 0.2 ms of CPU with 10 users, 0.25 ms with 100 and 0.3 ms with 500. This was measured
+against an nginx on the same two cores that answers at once. So one process reaches its limit between 3000 and
+4000 requests per second, and 400 per second take 13 % of a core. If a connection closes without an answer,
+geventhttpclient tries again before it counts as `reset`.
 """
 
 import gc
@@ -16,7 +15,7 @@ import sys
 import time
 from typing import Any
 
-# Before all else: when it is imported it replaces sockets and clocks.
+# Before all else, because its import replaces sockets and clocks.
 from locust import FastHttpUser, task
 from locust.env import Environment
 from locust.exception import StopUser
@@ -27,21 +26,21 @@ from steelyard_loadtest.generators.tally import UNANSWERED, Request, of_error, o
 from steelyard_loadtest.machine.network import raise_files
 
 START_S = 30.0
-"""500 users are there within a second; on a loaded machine it takes longer."""
+"""500 users start within a second, and later on a loaded machine."""
 
 VISITORS: list["Visitor"] = []
-"""Locust makes the users itself; they are known from here."""
+"""Locust makes the users itself; this list knows them."""
 
 
 class Visitor(FastHttpUser):  # type: ignore[misc]  # locust has no types
-    """One user, who sends one request after the other until the load is over."""
+    """One user, who sends one request after the other until the end of the load."""
 
     path = ""
     until_s = float("inf")
     sent_s: float | None = None
 
     def on_start(self) -> None:
-        """Be known, so that an answer that never comes is counted too."""
+        """Register, so that an answer that never comes is counted, too."""
         VISITORS.append(self)
 
     @task  # type: ignore[untyped-decorator]
@@ -94,6 +93,6 @@ def run(load: Task) -> None:
 
 if __name__ == "__main__":
     raise_files()
-    logging.getLogger("locust").setLevel(logging.ERROR)  # that users come at once is as wanted
-    gc.freeze()  # what is imported need not be looked through for garbage while requests wait
+    logging.getLogger("locust").setLevel(logging.ERROR)  # all users at once are intended
+    gc.freeze()  # the collector need not look through imported modules while requests wait
     run(parse_task(sys.argv[1:]))

@@ -1,12 +1,11 @@
-"""The open loop: requests at a constant total rate, each latency counted from when it was due.
+"""The open loop: requests at a constant total rate, with latencies from their due times.
 
-Run by its path, with the arguments of `task`; what has ended is in the record
-SWEEP_S later. A request that finds no idle
-connection opens one: so neither a slow server nor a stalled generator thins the
-load or hides a wait (see `questions`).
+Run by its path, with the arguments of `task`. Ended requests are in the record SWEEP_S later. A request
+without an idle connection opens one. So neither a slow server nor a stalled generator reduces the load or
+hides a wait (see `questions`).
 
-It takes 7 % of a core for 400 requests per second, 24 % for 2000 and 47 % for 5000
-(measured as in locust_users); half of its latencies were below 0.25 ms then.
+It takes 7 % of a core for 400 requests per second, 24 % for 2000 and 47 % for 5000 (measured as in
+locust_users). Half of its latencies were below 0.25 ms then.
 """
 
 import asyncio
@@ -29,17 +28,17 @@ from steelyard_loadtest.generators.tally import UNANSWERED
 from steelyard_loadtest.machine.network import raise_files
 
 LEAD_S = 0.05
-"""So long after the start the first request is due: by then everything is in place."""
+"""Time from the start until the first request is due: everything is ready by then."""
 
 SWEEP_S = 0.05
-"""How often those that wait too long are looked for: a timer each would cost more than a request."""
+"""Interval of the search for requests past their time-out: a timer each would cost more than a request."""
 
 
 class Sender:
-    """Hands each request to one of the pools when it is due, and those that were missed at once.
+    """Hands each request to one of the pools when it is due, and missed ones at once.
 
-    Loops wait with epoll, which counts whole milliseconds: at 5 ms of latency that would be 10 % too much.
-    So the process's own timer wakes it, by a signal, to the tenth of a millisecond.
+    Event loops wait with epoll, which counts whole milliseconds: an error of 10 % at 5 ms of latency. So the
+    process's own timer wakes it, by a signal, to the tenth of a millisecond.
     """
 
     def __init__(self, pacer: Pacer, pools: Sequence[Pool]) -> None:
@@ -51,7 +50,7 @@ class Sender:
 
     @property
     def done(self) -> bool:
-        """Say whether the last request has been sent."""
+        """Return whether the last request has been sent."""
         return self._sent >= self._pacer.requests
 
     def _send(self) -> None:
@@ -63,7 +62,7 @@ class Sender:
             self._wake(self.began_s + self._pacer.due_s(self._sent))
 
     def _wake(self, at_s: float) -> None:
-        # At once when the moment has passed; 0 would mean never.
+        # At once if the moment has passed; 0 would mean never.
         signal.setitimer(signal.ITIMER_REAL, max(at_s - time.monotonic(), 1e-6))
 
 
@@ -96,9 +95,9 @@ async def _cpu_s(began_s: float, until_s: float) -> float:
 
 
 def main(**how: Any) -> None:  # noqa: ANN401 - of Pool
-    """Make the load that the command line tells."""
+    """Make the load of the command line."""
     raise_files()
-    gc.freeze()  # what is imported need not be looked through for garbage while requests wait
+    gc.freeze()  # the collector need not look through imported modules while requests wait
     uvloop.run(run(parse_task(sys.argv[1:]), **how))
 
 

@@ -1,4 +1,4 @@
-"""The open loop's HTTP connections: as many as there are requests under way, kept for those that follow."""
+"""The open loop's HTTP connections: one for each request under way, kept for later ones."""
 
 import asyncio
 import time
@@ -14,14 +14,14 @@ from steelyard_loadtest.generators.questions import Numbered, Same
 from steelyard_loadtest.generators.tally import RESET, TIMEOUT, Request, of_error
 
 MOST_CONNECTIONS = 8192
-"""A balancer takes two of some 28,000 ports for each. Who waits for one is late from its due time."""
+"""A balancer takes two of some 28,000 ports for each. A request that waits for one is late."""
 
 
 class Connection(asyncio.Protocol):
-    """Sends one request at a time; its owner hears what becomes of each.
+    """Sends one request at a time; its owner is informed of each one's outcome.
 
-    It understands answers that tell their length or come in chunks, as all servers
-    and balancers here send them; one that ends with its connection counts as reset.
+    It understands answers with a length or in chunks, as all servers and balancers here send them. An answer
+    that ends with its connection counts as reset.
     """
 
     def __init__(self, owner: "Pool") -> None:
@@ -36,15 +36,15 @@ class Connection(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
-        """Say whether a request may be sent on it."""
+        """Return whether a request may be sent on it."""
         return self._keeps and self._transport is not None and not self._transport.is_closing()
 
     @property
     def was_stale(self) -> bool:
-        """Say whether a request that was lost with it may be sent again.
+        """Return whether a request that was lost with it may be sent again.
 
-        RFC 9112, section 9.3.1: the server closed an idle connection at the moment when
-        the request was sent. It was used before, and nothing of an answer came.
+        RFC 9112, section 9.3.1: the server closed an idle connection at the moment of the request. The
+        connection was used before, and no part of an answer arrived.
         """
         return self._answers > 0 and not self._answering
 
@@ -54,7 +54,7 @@ class Connection(asyncio.Protocol):
             self._transport.write(request)
 
     def close(self) -> None:
-        """Close it, whatever is under way; the owner hears of it."""
+        """Close it, even with a request under way; the owner is informed."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -63,7 +63,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        """Read on; what is no HTTP ends the connection."""
+        """Parse the data; anything else than HTTP ends the connection."""
         self._answering = True
         try:
             self._parser.feed_data(data)
@@ -72,20 +72,20 @@ class Connection(asyncio.Protocol):
             self.close()
 
     def on_body(self, data: bytes) -> None:
-        """Keep a part of the body: the parser calls it."""
+        """Keep a part of the body, for the parser."""
         self._body += data
 
     def on_message_complete(self) -> None:
-        """Hand over the answer: the parser calls it."""
+        """Hand over the answer, for the parser."""
         self._answering = False
         self._answers += 1
-        # Only here: the parser forgets it with the message.
+        # Only here, because the parser forgets it with the message.
         self._keeps = self._parser.should_keep_alive()
         body, self._body = self._body, b""
         self._owner.answered(self, self._parser.get_status_code(), body)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the owner."""
+        """Inform the owner."""
         error = self._error or exc
         self._owner.lost(self, of_error(error) if error else RESET)
 
@@ -100,7 +100,7 @@ class Exchange:
 
 
 class Pool:
-    """Sends the URL's questions, by default the same again and again; `ended` hears of each in the end."""
+    """Sends the URL's questions, by default the same one repeatedly; `ended` is called for each one's end."""
 
     def __init__(
         self,
@@ -117,7 +117,8 @@ class Pool:
         self._ended, self._connection = ended, connection
         self._sent = 0
         self._loop = asyncio.get_running_loop()
-        # In order of their beginning: the first waits longest, the last was idle for the shortest time.
+        # In order of their beginning: the first has waited longest, and the last was idle for the shortest
+        # time.
         self._under_way: dict[Exchange, None] = {}
         self._idle: dict[Connection, None] = {}
         self._busy: dict[Connection, Exchange] = {}
@@ -127,7 +128,7 @@ class Pool:
 
     @property
     def under_way(self) -> int:
-        """Return how many requests have no answer yet."""
+        """Return the number of requests without an answer."""
         return len(self._under_way)
 
     def send(self, due_s: float) -> None:
@@ -154,7 +155,7 @@ class Pool:
         self._use(connection)
 
     def lost(self, connection: Connection, failure: str) -> None:
-        """End the connection's request, or send it on another when it never reached the server."""
+        """End the connection's request, or send it on another if it never reached the server."""
         self._idle.pop(connection, None)
         exchange = self._busy.pop(connection, None)
         self._one_connection_less()
@@ -222,7 +223,7 @@ class Pool:
         return None
 
     def _end(self, exchange: Exchange, failure: str) -> None:
-        # One that was given up may still be answered, or lost.
+        # A request that was given up may still be answered, or lost.
         if exchange in self._under_way:
             del self._under_way[exchange]
             latency_ms = (time.monotonic() - exchange.due_s) * 1000

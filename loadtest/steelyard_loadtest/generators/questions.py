@@ -1,11 +1,10 @@
-"""What the open loop asks, when it is due, and what it takes for an answer. Pure.
+"""The open loop's questions, their due times, and the answers that it accepts. Pure.
 
-`Same` and `Numbered` have requests by number, counted from 0 in the order in which they
-are due, and name the kind of failure that an answer to one is ("": none).
+`Same` and `Numbered` have requests by number, counted from 0 in due order. They name the kind of failure of
+an answer ("": none).
 
-The schedule is a function of time alone: what the server or the generator does
-meanwhile moves nothing. A latency counted from the due time therefore includes
-every wait (Tene, "How NOT to Measure Latency": coordinated omission; wrk2).
+The schedule is a function of time alone: neither the server nor the generator can move it. A latency from the
+due time therefore includes every wait (Tene, "How NOT to Measure Latency": coordinated omission; wrk2).
 """
 
 import json
@@ -17,20 +16,20 @@ CROSSED = "crossed"
 """A whole answer to another request: worse than none."""
 
 GARBLED = "garbled"
-"""A whole answer that is not what the demo server says."""
+"""A whole answer that the demo server does not give."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pacer:
-    """Requests number 0, 1, 2, ... due at 0, 1/rate, 2/rate, ... seconds, as many as lie before `seconds`."""
+    """Requests number 0, 1, 2, ... due at 0, 1/rate, 2/rate, ... seconds, all those before `seconds`."""
 
     rate_per_s: float
     seconds: float
 
     @property
     def requests(self) -> int:
-        """Return how many requests there are in all."""
-        # The product may lie on either side of a whole number; the quotient decides.
+        """Return the number of requests in all."""
+        # The product may be on either side of a whole number; the quotient decides.
         number = round(self.seconds * self.rate_per_s)
         return number + (self.due_s(number) < self.seconds)
 
@@ -39,7 +38,7 @@ class Pacer:
         return number / self.rate_per_s
 
     def due_by(self, elapsed_s: float) -> int:
-        """Return how many requests are due when so many seconds have passed; those due just now are."""
+        """Return the number of requests due after this many seconds, including those due just now."""
         if elapsed_s < 0:
             return 0
         number = round(elapsed_s * self.rate_per_s)
@@ -47,7 +46,7 @@ class Pacer:
 
 
 class Same:
-    """One request again and again, whose answer's status says all."""
+    """The same request each time, judged by its answer's status alone."""
 
     def __init__(self, host: str, target: str) -> None:
         self._request = get(host, target)
@@ -57,7 +56,7 @@ class Same:
         return self._request
 
     def failure(self, number: int, status: int, body: bytes) -> str:  # noqa: ARG002
-        """Return the kind of failure that the status tells."""
+        """Return the kind of failure by the status."""
         return of_status(status)
 
 

@@ -1,4 +1,4 @@
-"""The files by which a generator's own process (locust's, the open loop's) and the session speak."""
+"""The files between a generator's own process (locust's, the open loop's) and the session."""
 
 import contextlib
 import time
@@ -13,7 +13,7 @@ REQUESTS = "requests.csv"
 CPU = "cpu_s"
 
 BUFFER_BYTES = 1 << 16
-"""To write each line by itself would cost as much as to send its request."""
+"""Writing each line by itself would cost as much as sending its request."""
 
 
 class Recording:
@@ -25,12 +25,12 @@ class Recording:
         self._read_bytes = 0
 
     def clear(self) -> None:
-        """Remove what another load left."""
+        """Remove another load's files."""
         for file in (self._began, self._requests, self._cpu):
             file.unlink(missing_ok=True)
 
     def announce(self, began_s: float) -> None:
-        """Tell when the counted part begins."""
+        """Announce when the counted part begins."""
         write_text(self._began, repr(began_s))
 
     def began_s(self) -> float | None:
@@ -42,18 +42,18 @@ class Recording:
         return began_s if began_s <= time.monotonic() else None
 
     def add(self, request: Request) -> None:
-        """Write down one request, at once: kept in memory they would lengthen the pauses of its collector."""
+        """Write down one request, at once: kept in memory they would lengthen the collector's pauses."""
         if self._lines is None:
             self._lines = self._requests.open("w", buffering=BUFFER_BYTES)
         self._lines.write(line_of(request))
 
     def flush(self) -> None:
-        """Let others read what was added so far."""
+        """Let others read the requests added so far."""
         if self._lines is not None:
             self._lines.flush()
 
     def end(self, cpu_s: float) -> None:
-        """Close the record; cpu_s: the CPU time that the generator used in the counted part."""
+        """Close the record; cpu_s: the generator's CPU time in the counted part."""
         if self._lines is None:
             self._requests.touch()
         else:
@@ -61,7 +61,7 @@ class Recording:
         self._cpu.write_text(repr(cpu_s))
 
     def read(self) -> list[Request]:
-        """Return the whole lines that were written since the last call. Raises UnreadableError."""
+        """Return the whole lines written since the last call. Raises UnreadableError."""
         try:
             with self._requests.open("rb") as stream:
                 stream.seek(self._read_bytes)
@@ -74,7 +74,7 @@ class Recording:
         return read_requests(whole.decode().split("\n"))
 
     def cpu_s(self) -> float | None:
-        """Return the CPU time of a load that ended in order; None of another."""
+        """Return the CPU time of a load that ended in order; None for another."""
         with contextlib.suppress(OSError, ValueError):
             return float(self._cpu.read_text())
         return None

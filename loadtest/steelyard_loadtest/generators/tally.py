@@ -1,8 +1,7 @@
-"""Single requests, the kinds in which failed ones are counted, and the outcome of a load. Pure.
+"""Single requests, the kinds of failed ones, and the outcome of a load. Pure.
 
-A request counts when it was due (open loop) or sent (closed loop) in the counted
-part, however long its answer took: one that ends after it is part of it, one that
-was on its way when it began is not.
+A request counts if it was due (open loop) or sent (closed loop) in the counted part, however long its answer
+took. A request that ends after the part counts; a request under way at its begin does not.
 """
 
 import math
@@ -20,26 +19,26 @@ TIMEOUT = "timeout"
 REFUSED = "refused"
 RESET = "reset"
 UNANSWERED = "unanswered"
-"""Under way when the load had ended, and still so after the time that such requests are given."""
+"""Under way at the end of the load, and still so after the time for such requests."""
 
 FAILED_FROM = 400
 
 MOST = 60
-"""So many characters of an error that has no kind of its own: a column of a table, not a log."""
+"""Characters kept of an error without a kind of its own: a column of a table, not a log."""
 
 
 def of_status(status: int) -> str:
-    """Return the kind of an HTTP status: itself, or "" for an answer as wanted."""
+    """Return the kind of an HTTP status: itself, or "" for a good answer."""
     return str(status) if status >= FAILED_FROM else ""
 
 
 def of_error(error: BaseException) -> str:
-    """Return the kind of what went wrong instead of an answer."""
+    """Return the kind of an error instead of an answer."""
     if isinstance(error, TimeoutError):
         return TIMEOUT
     if isinstance(error, ConnectionRefusedError):
         return REFUSED
-    # What geventhttpclient raises when a server closes without an answer has no base but its own.
+    # geventhttpclient's error for a server that closes without an answer has no base class but its own.
     if isinstance(error, ConnectionError) or type(error).__name__ == "HTTPConnectionClosed":
         return RESET
     return "other: " + " ".join(f"{type(error).__name__} {error}".split())[:MOST].strip()
@@ -83,8 +82,8 @@ def tally(
 
     cuts_s: moments of that part, ascending, between which each phase has an outcome of its own.
 
-    concurrency is the time that requests spent in flight within that part, by its
-    length; requests from before are in it, being part of the load.
+    concurrency is the time that requests spent in flight within that part, divided by its length. It includes
+    earlier requests, because they are part of the load.
     """
     until_s = began_s + seconds
     counted = [one for one in requests if began_s <= one.due_s < until_s]

@@ -1,13 +1,12 @@
-"""wrk: connections, each always with one request, from one thread; and what it tells, by a script.
+"""wrk: connections from one thread, each always with one request; and its output, by a script.
 
-Connections are kept, or each request is on one of its own: who is asked to close says so in its answer, and
-wrk then connects anew.
+Connections are kept, or each request is on one of its own. In that case a server is asked to close and says
+so in its answer, and wrk connects again.
 
-Some things are wrk's own way (its source, wrk.c and stats.c, 4.1): its latencies are
-those of all answers, failures too, and do not have the time to connect in them; what
-is under way at the end is counted nowhere; and it adds entries for requests that a
-slow answer kept from being sent: those of more than twice the average interval count
-again, shorter by one interval each time. vproxy's figures were made so too.
+Some things are wrk's own (its source, wrk.c and stats.c, 4.1). Its latencies are those of all answers
+including failures, and do not include connecting. Requests under way at the end are counted nowhere. It adds
+entries for requests that a slow answer kept from being sent. Latencies of more than twice the average
+interval count again, shorter by one interval each time. vproxy's figures were made in the same way.
 """
 
 import math
@@ -23,7 +22,7 @@ from steelyard_loadtest.measurements.trials import PERCENTILES, Outcome, Quantil
 from steelyard_loadtest.templates import render_file
 
 MORE_S = 60
-"""The run before is asked for so much more than its time, and is killed when that is over."""
+"""Time by which the first run may exceed its own; it is killed after that."""
 
 END_S = 15.0
 """It counts through every microsecond up to the longest latency, once for each quantile."""
@@ -42,10 +41,10 @@ _QUANTILE = re.compile(r"^quantile ([\d.]+) (\d+)$", re.MULTILINE)
 
 
 class Wrk:
-    """A load by wrk with `level` connections at a time. It knows no warm-up, so it is run twice.
+    """A load by wrk with `level` connections at a time. wrk has no warm-up, so it runs twice.
 
-    The first run is short and nobody reads it; the second one counts. `poll` has to be called a few times a
-    second: it moves the load on. end_s: so much longer than its time it may take.
+    The first run is short and its figures are dropped; the second one counts. `poll` must be called a few
+    times a second, because it advances the load. end_s: time by which it may exceed its own.
     """
 
     def __init__(self, job: Job, *, end_s: float = END_S) -> None:
@@ -54,14 +53,14 @@ class Wrk:
         self._script = job.folder / "figures.lua"
         self._script.write_text(script())
         self.began_s: float | None = None
-        """When the run that counts began; None before."""
+        """When the counted run began; None before."""
         if job.warm_up_s > 0:
             self._child = self._run(job.warm_up_s + MORE_S)
         else:
             self._count()
 
     def poll(self) -> bool:
-        """Say whether the second run has ended; begin it when it is time. Raises ProgramError."""
+        """Return whether the second run has ended; begin it when it is time. Raises ProgramError."""
         over = self._child.ended()
         running_s = time.monotonic() - self._child.began_s
         if self.began_s is None:
@@ -80,11 +79,11 @@ class Wrk:
         self._child.stop()
 
     def outcome(self) -> Outcome:
-        """Read the figures of the run that counts. Raises ProgramError."""
+        """Read the figures of the counted run. Raises ProgramError."""
         self._child.check()
         try:
-            said = self._child.output.read_text(errors="replace")
-            return parse_wrk(said, connections=self._connections, cpu_s=self._child.used_cpu_s)
+            output = self._child.output.read_text(errors="replace")
+            return parse_wrk(output, connections=self._connections, cpu_s=self._child.used_cpu_s)
         except (OSError, UnreadableError) as error:
             raise ProgramError(f"wrk: {error}") from None
 
@@ -110,22 +109,22 @@ def script() -> str:
     return render_file(TEMPLATE, {"parts": PERCENTILES.values()})
 
 
-def parse_wrk(said: str, *, connections: int, cpu_s: float) -> Outcome:
-    """Return the outcome of what wrk with the script said; cpu_s: its CPU time. Raises UnreadableError.
+def parse_wrk(output: str, *, connections: int, cpu_s: float) -> Outcome:
+    """Return the outcome from the output of wrk with the script; cpu_s: its CPU time. Raises UnreadableError.
 
-    Requests are those that were answered in time, and connections that broke.
-    Concurrency is by Little's law, and no more than there are connections.
+    Requests are those that were answered in time, and broken connections. Concurrency is by Little's law, and
+    at most the number of connections.
     """
-    figures = _FIGURES.search(said)
+    figures = _FIGURES.search(output)
     if figures is None:
-        raise UnreadableError(f"it told no figures: {said[-300:].strip() or 'it said nothing'}")
+        raise UnreadableError(f"its output has no figures: {output[-300:].strip() or '(empty)'}")
     answered, duration_us, status, timeout, connect, broken = map(int, figures.groups())
     if not duration_us:
         raise UnreadableError("it measured no time")
     counts = {STATUS: status, TIMEOUT: timeout, REFUSED: connect, RESET: broken}
     seconds = duration_us / 1e6
     mean_ms = min_ms = max_ms = None
-    if latency := _LATENCY.search(said):
+    if latency := _LATENCY.search(output):
         mean_ms, min_ms, max_ms = (float(us) / 1000 for us in latency.groups())
     return Outcome(
         seconds=seconds,
@@ -136,7 +135,7 @@ def parse_wrk(said: str, *, connections: int, cpu_s: float) -> Outcome:
         min_ms=min_ms,
         max_ms=max_ms,
         quantiles=tuple(
-            Quantile(part=float(part), ms=int(us) / 1000) for part, us in _QUANTILE.findall(said)
+            Quantile(part=float(part), ms=int(us) / 1000) for part, us in _QUANTILE.findall(output)
         ),
         concurrency=min((mean_ms or 0.0) / 1000 * answered / seconds, float(connections)),
         generator_cpu_utilization=cpu_s / seconds,

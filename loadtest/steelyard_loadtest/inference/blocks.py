@@ -1,8 +1,8 @@
-"""An engine's memory of keys and values, in blocks: what running sequences hold, and what is kept for others.
+"""An engine's memory of keys and values, in blocks: held by running sequences, or kept for later ones.
 
-Pure. A block is kept after its last sequence until room is needed, the least recently used first, as vLLM's
-automatic prefix caching does. There a block has 16 tokens; here 512, as in the traces that tell of prefixes
-(Qin et al., Mooncake, FAST '25). A key names a block and all before it: equal keys are equal prefixes.
+Pure. A block is kept after its last sequence until room is needed, the least recently used first, as in
+vLLM's automatic prefix caching. There a block has 16 tokens; here it has 512, as in traces with prefixes (Qin
+et al., Mooncake, FAST '25). A key stands for a block and all before it: equal keys are equal prefixes.
 """
 
 from collections import Counter
@@ -12,7 +12,7 @@ BLOCK_TOKENS = 512
 
 
 class Blocks:
-    """So many blocks. private: those of one sequence alone, which is what nobody has computed yet."""
+    """A number of blocks. private: those of a single sequence, which no other sequence has computed yet."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity, self.private = capacity, 0
@@ -21,23 +21,23 @@ class Blocks:
 
     @property
     def held(self) -> int:
-        """Return how many blocks running sequences hold."""
+        """Return the number of blocks that running sequences hold."""
         return self.private + len(self._held)
 
     @property
     def used(self) -> int:
-        """Return how many blocks have something in them."""
+        """Return the number of blocks with content."""
         return self.held + len(self._kept)
 
     def matched(self, keys: Sequence[int]) -> int:
-        """Return how many of the first keys are there."""
+        """Return the number of first keys that are cached."""
         away = (place for place, key in enumerate(keys) if key not in self._held and key not in self._kept)
         return next(away, len(keys))
 
     def take(self, keys: Sequence[int], total: int) -> int | None:
-        """Hold `total` blocks for a sequence that begins with these keys; return how many keys were there.
+        """Hold `total` blocks for a sequence with these first keys; return how many keys were cached.
 
-        None, and nothing is changed, while there is no room.
+        None, without a change, while there is no room.
         """
         matched = self.matched(keys)
         kept = sum(key in self._kept for key in keys[:matched])
@@ -55,9 +55,9 @@ class Blocks:
         self.private -= len(keys)
 
     def release(self, keys: Sequence[int], private: int) -> None:
-        """End a sequence that held these keys and so many private blocks."""
+        """End a sequence that held these keys and this number of private blocks."""
         self.private -= private
-        # The end of a prompt is to go before its beginning, which more prompts share.
+        # The end of a prompt should go before its beginning, which more prompts share.
         for key in reversed(keys):
             self._held[key] -= 1
             if not self._held[key]:

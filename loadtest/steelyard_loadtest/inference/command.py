@@ -1,4 +1,4 @@
-"""`compare inference`: what it takes, and what it leaves (I/O)."""
+"""`compare inference`: its input and output (I/O)."""
 
 import argparse
 import shutil
@@ -14,11 +14,11 @@ from steelyard_loadtest.reporting.conditions import conditions, kept
 from steelyard_loadtest.reporting.publish import check_page, fill_page, write_page
 
 MARKS = "inference"
-"""And the trace's name: each has its own part of a page."""
+"""Followed by the trace's name: each has its own part of a page."""
 
 
 def run(options: argparse.Namespace) -> None:
-    """Compare. Raises SetupError, OSError, ValueError (a page, a trace or a name is not as it must be)."""
+    """Compare. Raises SetupError, OSError, and ValueError for an invalid page, trace or name."""
     name = f"{MARKS}-{options.trace.stem if options.trace else 'generated'}"
     check_page(options.page, name)
     only = tuple(name.strip() for name in options.only.split(",")) if options.only else tuple(BY_NAME)
@@ -30,13 +30,13 @@ def run(options: argparse.Namespace) -> None:
     programs = find_programs.find(options.nginx)
     where = network.enter(sys.argv[1:])
     network.raise_files()
-    told = conditions(sys.argv[1:], programs.versions, on_machine=[where])
+    setup = conditions(sys.argv[1:], programs.versions, on_machine=[where])
     out = options.out or Path("loadtest-results") / (f"{name}-quick" if options.quick else name)
     if options.again:
         shutil.rmtree(out / session.TRIALS, ignore_errors=True)
     before = session.measured(wanted, options.trace, out)
     runs, missing = session.run(wanted, options.trace, out, programs)
     asked = f"`{options.trace.name}`" if options.trace else "conversations as Mooncake's, generated"
-    document = page(runs, missing, kept(out, told, new=len(runs) > len(before)), asked)
+    document = page(runs, missing, kept(out, setup, new=len(runs) > len(before)), asked)
     print("\n".join(map(str, write_page(document, out))))
     fill_page(document, options.page, name, prefix=f"{name}-")

@@ -1,7 +1,7 @@
-"""Who is compared, and before what: two engines and two of twice the size, one of which slows.
+"""The contenders and their engines: two engines and two of twice the size, one of which slows.
 
-Whoever has weights is told the sizes. Ours and sglang-router find a prompt's prefix in the body; for the
-others the load writes its key into the target.
+Contenders with weights get the sizes as weights. Ours and sglang-router find a prompt's prefix in the body;
+for the others the load writes its key into the target.
 """
 
 from dataclasses import replace
@@ -12,9 +12,9 @@ from steelyard_loadtest.scenario.definition import Load, Scenario, Server
 
 SIZES = {"small-1": 1, "small-2": 1, "big-1": 2, "big-2": 2}
 SLOWED, SLOWED_TO = "big-2", 0.5
-"""It has this part of its speed left from the middle of each trial's counted part on; nobody is told."""
+"""Part of its speed from the middle of each trial's counted part on; no balancer is informed."""
 
-# The rest is as openresty/examples/inference.conf has it.
+# The rest is as in openresty/examples/inference.conf.
 NGINX = ("proxy_buffering off", "client_max_body_size 16m", "client_body_buffer_size 512k")
 OURS = (
     "lua_shared_dict steelyard_keys 10m",
@@ -34,17 +34,17 @@ KEYS = {
 }
 
 
-def _told(contender: Algorithm) -> Algorithm:
+def _with_sizes(contender: Algorithm) -> Algorithm:
     weighed = contender if contender.program == "sglang" else replace(contender, weights="true")
     if not contender.ours:
         return replace(weighed, directives=NGINX)
     options = COSTS | (KEYS if contender.method == "bounded_hash" else {})
-    # An engine's CPU says nothing; how many sequences it runs, its agent reads from it.
+    # An engine's CPU shows nothing, so its agent reads the number of its running sequences.
     only = {"running": dict[str, float]()}
     return replace(weighed, directives=NGINX + OURS, options=options, indicators=only, four=False)
 
 
-CONTENDERS = tuple(map(_told, with_those_of(Path(__file__).with_suffix(".toml"), ())))
+CONTENDERS = tuple(map(_with_sizes, with_those_of(Path(__file__).with_suffix(".toml"), ())))
 BY_NAME = {contender.name: contender for contender in CONTENDERS}
 
 

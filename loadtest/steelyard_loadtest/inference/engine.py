@@ -1,19 +1,19 @@
 """A model of an inference engine: chunked prefill, decoding in a batch, a cache of prefixes, a waiting queue.
 
-Pure: it knows no clock; whoever runs it waits as long as a step takes. All times are an engine's own.
+Pure: it has no clock; its user waits as long as a step takes. All times are an engine's own.
 
     step = (max(c / PREFILL_PER_S, WEIGHTS_S) + n * SEQUENCE_S) / (size * speed)
 
-c: prompt tokens that the step computes (at most CHUNK), n: sequences that get a token. It is that of a 70B
-model (Llama 2's shapes, as Mooncake's) on a node of eight A100, and the bounds of vLLM:
+c: prompt tokens that the step computes (at most CHUNK), n: sequences that get a token. The values are those
+of a 70B model (Llama 2's shapes, as Mooncake's) on a node of eight A100, with the bounds of vLLM:
 
 - PREFILL_PER_S: 2 * 70e9 FLOP a token (Kaplan et al., 2020) at half of 8 * 312e12 FLOP/s (NVIDIA's sheet).
-- WEIGHTS_S: 140 GB at 8 * 2.0 TB/s are 9 ms, and twice that with what 80 layers tell each other.
+- WEIGHTS_S: 140 GB at 8 * 2.0 TB/s are 9 ms, and twice that with the exchange between 80 layers.
 - SEQUENCE_S: 320 kB for each token of context (80 layers, 8 heads of 128, keys and values, 16 bits), 12,000
   of them on average, at half the bandwidth.
 - CHUNK: vLLM's default when it got chunked prefill, for the time between tokens on A100 (its issue 4580).
-- CACHE_TOKENS: (8 * 80 GB * 0.9 - 140 GB) / 320 kB are 1.4 million; a million, as in
-  docs/research/inference.md. MOST_RUNNING: that holds some 80 such contexts.
+- CACHE_TOKENS: (8 * 80 GB * 0.9 - 140 GB) / 320 kB are 1.4 million; the value is a million, as in
+  docs/research/inference.md. MOST_RUNNING: this many tokens are some 80 such contexts.
 """
 
 from collections import Counter, deque
@@ -30,7 +30,7 @@ CACHE_TOKENS = 1_000_000
 
 
 def cost_s(input_tokens: float, output_tokens: float) -> float:
-    """Return the time that a request takes from a busy engine of size 1, where nothing is cached."""
+    """Return the time that a request takes from a busy engine of size 1, with nothing cached."""
     return input_tokens / PREFILL_PER_S + output_tokens * SEQUENCE_S
 
 
@@ -47,23 +47,23 @@ class Sequence:
 
     @property
     def blocks(self) -> int:
-        """Return how many blocks it needs, its answer included."""
+        """Return the number of blocks that it needs, including its answer."""
         return -(-(self.input_tokens + self.output_tokens) // BLOCK_TOKENS)
 
     @property
     def cached_tokens(self) -> int:
-        """Return what need not be computed; the last token must, for the answer's first comes from it."""
+        """Return the tokens without computation; the last one is always computed, for the answer's first."""
         return min(self.matched * BLOCK_TOKENS, self.input_tokens - 1)
 
     @property
     def ended(self) -> bool:
-        """Say whether it has its last token."""
+        """Return whether it has its last token."""
         return self.produced >= self.output_tokens
 
 
 @dataclass(slots=True, kw_only=True)
 class Engine:
-    """An engine `size` times as large as the smallest; speed: what is left of it. totals: since it began."""
+    """An engine `size` times as large as the smallest; speed: the part left of it. totals: since it began."""
 
     size: float = 1.0
     speed: float = 1.0
@@ -78,18 +78,18 @@ class Engine:
 
     @property
     def queue_s(self) -> float:
-        """Return how long it would take to compute all prompts that it has, as it is now."""
+        """Return the time to compute all its prompts, in its present state."""
         later = sum(one.input_tokens - self.blocks.matched(one.keys) * BLOCK_TOKENS for one in self.waiting)
         tokens = sum(one.to_compute for one in self.running) + later
         return tokens / (PREFILL_PER_S * self.size * self.speed)
 
     @property
     def tokens(self) -> int:
-        """Return the tokens of all that run or wait, as far as they have come."""
+        """Return the tokens of all running and waiting requests so far."""
         return sum(one.input_tokens + one.produced for one in (*self.running, *self.waiting))
 
     def add(self, sequence: Sequence) -> bool:
-        """Let a request wait for its turn; False where it would never fit."""
+        """Let a request wait for its turn; False if it would never fit."""
         if sequence.blocks > self.blocks.capacity:
             return False
         self.waiting.append(sequence)
@@ -97,14 +97,14 @@ class Engine:
         return True
 
     def leave(self, sequence: Sequence) -> None:
-        """Forget a request whose client is gone. Harmless when it has ended."""
+        """Forget a request whose client has left. Harmless if it has ended."""
         if sequence in self.waiting:
             self.waiting.remove(sequence)
         elif sequence in self.running:
             self._end(sequence)
 
     def step(self) -> tuple[float, list[Sequence]]:
-        """Do a step; return how long it takes and who has a token at its end. (0, []): there is nothing."""
+        """Do a step; return its time and the sequences with a token at its end. (0, []): nothing to do."""
         self._admit()
         if not self.running:
             return 0.0, []

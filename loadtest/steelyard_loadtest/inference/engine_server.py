@@ -1,11 +1,12 @@
-"""A simulated engine as a process: OpenAI's completions, streamed, COMPRESSION times as fast as it is.
+"""A simulated engine as a process: OpenAI's completions, streamed, COMPRESSION times as fast as in reality.
 
     python -m steelyard_loadtest.inference.engine_server PORT SIZE COMPRESSION
 
-POST /v1/completions streams an event every STREAM_INTERVAL tokens (vLLM's --stream-interval), and in the end
-the usage; `seed` in the body is how many tokens the answer has, which no balancer knows. GET /metrics has
-vLLM's names (docs.vllm.ai, usage/metrics), /get_load what sglang-router's power_of_two goes by, /state what
-the lab plots; POST /speed?to= makes it slower, /reset empties it, and all else is as routers want it.
+POST /v1/completions streams an event every STREAM_INTERVAL tokens (vLLM's --stream-interval), and the usage
+at the end. `seed` in the body is the answer's number of tokens, unknown to balancers. GET /metrics has vLLM's
+names (docs.vllm.ai, usage/metrics), /get_load the load for sglang-router's power_of_two, /state the lab's
+plotted state. POST /speed?to= makes it slower, /reset empties it, and everything else is as routers expect
+it.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ STREAM_INTERVAL = 8
 """Each event costs engine, balancer and client some CPU of this one machine."""
 
 LATE_S = 0.05
-"""One that is later than this goes on from now: the machine was busy, and a burst would be no better."""
+"""A later engine continues from now: the machine was busy, and a burst would be no better."""
 
 TOKENS = 'data: {"choices": [{"index": 0, "text": " and so on"}]}\n\n'
 
@@ -61,7 +62,9 @@ class Running:
             due_s += took_s / self._compression
             late_s = max(time.monotonic() - LATE_S - due_s, 0.0)
             due_s, self._lost_s = due_s + late_s, self._lost_s + late_s * self._compression
-            await asyncio.sleep(max(due_s - time.monotonic(), 0))  # when it is late, too: others have a turn
+            await asyncio.sleep(
+                max(due_s - time.monotonic(), 0)
+            )  # also when late, so that others have a turn
             for one in got:
                 if one in self._streams and (one.ended or one.produced % STREAM_INTERVAL == 1):
                     self._streams[one].put_nowait(one.ended)
@@ -102,7 +105,7 @@ class Running:
         return {**counts, **shares, "lost_s": self._lost_s, **engine.totals}
 
     async def other(self, request: Request) -> Response:
-        """Answer all else."""
+        """Answer every other request."""
         if request.url.path == "/state":
             return JSONResponse(self._state())
         if request.url.path == "/metrics":
@@ -121,7 +124,7 @@ class Running:
 
 
 async def serve(port: int, size: float, compression: float) -> None:
-    """Serve until it is told to stop."""
+    """Serve until a signal."""
     running = Running(size, compression)
     routes = [
         Route("/v1/completions", running.complete, methods=["POST"]),

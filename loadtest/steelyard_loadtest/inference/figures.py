@@ -1,6 +1,6 @@
-"""What a trial before inference engines says: its figures, and their medians over repeats. Pure.
+"""The figures of a trial before inference engines, and their medians over repeats. Pure.
 
-All times are the engines', the clock's times the compression, and counted from the begin of the load.
+All times are the engines' (the clock's times the compression), counted from the begin of the load.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,15 +12,15 @@ from steelyard_loadtest.measurements.trials import Trial, nearest_rank
 from steelyard_loadtest.reporting.statistics import grouped
 
 GOOD_TTFT_S = 5.0
-"""Within which a first token counts for the goodput."""
+"""Time limit of a first token that counts for the goodput."""
 
 ADAPTED_S = 5.0
-"""So long after an engine has slowed its queue may be out of proportion."""
+"""Time after an engine has slowed in which its queue may be out of proportion."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """A request: when it was due, its first token came (from then) and its last; why it failed, or ""."""
+    """A request: its due time, the times of its first and last token since then, and its failure, or ""."""
 
     due_s: float
     ttft_s: float
@@ -31,8 +31,8 @@ class Stream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineReading:
-    """An engine at a moment: queue_s, to compute the prompts that it has; lost_s, which the machine took
-    from it; and its totals, as engine.Engine names them."""
+    """An engine at a moment: queue_s, to compute its prompts; lost_s, taken from it by the machine; and its
+    totals, as engine.Engine names them."""
 
     at_s: float
     engine: str
@@ -41,7 +41,7 @@ class EngineReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A trial. What is due from begin_s to end_s counts; the engine `slowed` was slowed half-way between."""
+    """A trial. Requests due from begin_s to end_s count; the engine `slowed` was slowed half-way between."""
 
     trial: Trial
     compression: float
@@ -60,7 +60,7 @@ class Run:
 
 
 def figures(run: Run) -> dict[str, float | None]:
-    """Return a trial's figures by name; None: not known. Only good answers have times."""
+    """Return a trial's figures by name; None if unknown. Only good answers have times."""
     seconds = run.end_s - run.begin_s
     asked = [one for one in run.streams if run.begin_s <= one.due_s < run.end_s]
     good = [one for one in asked if not one.failure]
@@ -85,7 +85,7 @@ def figures(run: Run) -> dict[str, float | None]:
         "balancer_cpu_ms": run.balancer_cpu_s * 1000 / max(len(asked), 1),
         "lost": max((one.get("lost_s", 0) / seconds for one in grown.values()), default=None),
         **{f"share_{name}": one.get("requests", 0) / total["requests"] for name, one in grown.items()},
-        # What it did, as a part of what it could before it was slowed.
+        # Its work, as a part of its capacity before it was slowed.
         **{
             f"cost_{name}": cost_s(one.get("computed_tokens", 0), one.get("generated_tokens", 0))
             / (run.sizes[name] * seconds)

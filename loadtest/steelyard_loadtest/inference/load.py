@@ -1,4 +1,4 @@
-"""The load: each request when it is due, whatever becomes of the others (an open loop), each stream timed."""
+"""The load: each request at its due time, independent of the others (an open loop), each stream timed."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from steelyard_loadtest.inference.arrivals import Arrival
 from steelyard_loadtest.inference.figures import Stream
 
 TIMEOUT_S = 60.0
-"""Of each answer: twenty minutes of an engine's."""
+"""Time-out of each answer: twenty minutes of an engine's."""
 
 CUT = "cut"
 """A stream that ended without its last event."""
@@ -20,7 +20,7 @@ DONE = b"data: [DONE]"
 
 
 def request(one: Arrival) -> bytes:
-    """Return the request; the key of its prefix stands in the target, for those who cannot read the body."""
+    """Return the request; the target has the key of its prefix, for balancers that cannot read the body."""
     fields = {"model": "lab", "prompt": one.prompt, "max_tokens": 4096, "seed": one.output_tokens}
     body = json.dumps({**fields, "stream": True, "stream_options": {"include_usage": True}})
     return (
@@ -37,7 +37,7 @@ async def make(arrivals: Sequence[Arrival], port: int, began_s: float, compressi
 async def _send(one: Arrival, port: int, began_s: float, compression: float) -> Stream:
     due_s = began_s + one.at_s / compression
     while (left_s := due_s - time.monotonic()) > 0:
-        await asyncio.sleep(left_s)  # of uvloop up to a millisecond less
+        await asyncio.sleep(left_s)  # uvloop sleeps up to a millisecond less
     times, failure = [due_s, due_s], ""
     try:
         async with asyncio.timeout(TIMEOUT_S):
@@ -54,7 +54,7 @@ async def _send(one: Arrival, port: int, began_s: float, compression: float) -> 
 
 
 async def _answered(text: bytes, port: int, times: list[float]) -> str:
-    """Note when the first and the last event came; return the kind of failure, or ""."""
+    """Record when the first and the last event arrived; return the kind of failure, or ""."""
     reader, writer = await asyncio.open_connection(HOST, port)
     try:
         writer.write(text)

@@ -17,23 +17,23 @@ from steelyard_loadtest.reporting.statistics import grouped
 
 COLUMNS = 5
 WINDOWS = 40
-"""In which queues are averaged: each prompt is a step, and what matters is whether they stay."""
+"""Interval over which queues are averaged: each prompt is a step, and only lasting queues matter."""
 
 SHOWN_S = 30.0
-"""A queue that goes on growing leaves the plot at the top, or no other could be seen."""
+"""A queue that keeps growing leaves the plot at the top, because otherwise no other could be seen."""
 
 PERCENTILES = (50, 90, 99)
 
 
-def page(runs: Sequence[Run], missing: Mapping[str, str], told: Mapping[str, str], asked: str) -> Page:
-    """Return the page. told: the conditions. asked: what was, in words."""
+def page(runs: Sequence[Run], missing: Mapping[str, str], setup: Mapping[str, str], asked: str) -> Page:
+    """Return the page. setup: the conditions. asked: the requests, in words."""
     found = rows(runs, list(BY_NAME))
     plots = {"ttft": partial(_draw_ttft, found), "queues": partial(_draw_queues, found)}
-    return Page(text=partial(_text, found, missing, told, asked), plots=plots if found else {})
+    return Page(text=partial(_text, found, missing, setup, asked), plots=plots if found else {})
 
 
 def _text(
-    found: Sequence[Row], missing: Mapping[str, str], told: Mapping[str, str], asked: str,
+    found: Sequence[Row], missing: Mapping[str, str], setup: Mapping[str, str], asked: str,
     plots: Mapping[str, str],
 ) -> str:  # fmt: skip
     compression = max((run.compression for row in found for run in row.runs), default=1.0)
@@ -64,7 +64,7 @@ def _text(
         image("Time to the first token: median, p90 and p99 of each contender", plots.get("ttft")),
         image("The queue of each engine over time", plots.get("queues")),
         bullets([f"{BY_NAME[name].title} was not measured: {why}" for name, why in missing.items()]),
-        bullets(told),
+        bullets(setup),
     )
 
 
@@ -78,7 +78,7 @@ def _table(found: Sequence[Row], columns: Sequence[Column[Row]]) -> str:
 
 
 def _judged(found: Sequence[Row]) -> str:
-    """Return a sentence a load: the contenders with no queue twice as long as another."""
+    """Return a sentence for each load: the contenders with no queue twice as long as another."""
     sentences = []
     for level, own in grouped(found, lambda row: row.level).items():
         below = [row.algorithm for row in own if (ratio := row.medians["queue_ratio"]) and ratio < 2]

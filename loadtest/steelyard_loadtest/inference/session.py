@@ -1,4 +1,4 @@
-"""Measures: contenders in turns before emptied engines, all asked the same at the same moments (I/O)."""
+"""Measurements: contenders in turns before emptied engines, with the same timed requests (I/O)."""
 
 import asyncio
 import sys
@@ -33,13 +33,13 @@ from steelyard_loadtest.scenario.definition import Scenario
 from steelyard_loadtest.trial import place_for
 
 COMPRESSION = 20.0
-"""An hour takes three minutes; whatever a balancer takes counts as so much more."""
+"""An hour takes three minutes; a balancer's own time counts multiplied by it."""
 
 AGENT = '[[indicator]]\nname = "running"\npreset = "vllm-running"\nport = {port}\nlimit = {limit}\n'
-"""What an engine's agent reads: how many sequences run, of those that may."""
+"""Reading of an engine's agent: the running sequences, as a part of the maximum."""
 
 TRIALS = "trials"
-"""What was measured, below the folder for results."""
+"""Folder of the trials, below the folder for results."""
 
 AROUND_S, LEAD_S, READ_S = 8.0, 0.5, 0.25
 
@@ -47,14 +47,14 @@ _RUN = TypeAdapter(Run)
 
 
 class Engines(Servers):
-    """The scenario's servers as simulated engines, a process each; a context manager."""
+    """The scenario's servers as simulated engines, one process each; a context manager."""
 
     def __init__(self, scenario: Scenario, place: Place, compression: float) -> None:
         super().__init__(scenario, place)
         self._compression = compression
 
     def state(self, began_s: float) -> list[EngineReading]:
-        """Return what each has and has done; one that is too busy to say so is left out."""
+        """Return each engine's state and totals; an engine that is too busy to answer is left out."""
         found = []
         for name, address in self.addresses.items():
             if values := http_ask.look(HOST, int(address.split(":")[1]), "/state"):
@@ -62,8 +62,8 @@ class Engines(Servers):
                 found.append(EngineReading(at_s=at_s, engine=name, values=values))
         return found
 
-    def tell(self, name: str, path: str) -> None:
-        """Ask something of an engine. Raises ProgramError."""
+    def send(self, name: str, path: str) -> None:
+        """Send a request to an engine. Raises ProgramError."""
         http_ask.ask(HOST, int(self.addresses[name].split(":")[1]), path, method="POST")
 
     def _start_servers(self) -> None:
@@ -83,7 +83,7 @@ class Engines(Servers):
 def run(
     scenario: Scenario, trace: Path | None, out: Path, programs: Programs
 ) -> tuple[list[Run], dict[str, str]]:
-    """Measure what `out` has not got; return all trials, and why who is missing is. Raises SetupError."""
+    """Measure the trials that `out` lacks; return all, and reasons for missing ones. Raises SetupError."""
     arrivals = read(trace.read_text("utf-8").splitlines()) if trace else generated(Random(1), 12_031)
     compression, each_s = _compression(arrivals, scenario), AROUND_S + _seconds(scenario)
     reasons = {name: balancers.why_missing(BY_NAME[name], programs) for name in scenario.algorithms}
@@ -115,7 +115,7 @@ def run(
 
 
 def measured(scenario: Scenario, trace: Path | None, out: Path) -> list[Run]:
-    """Return the trials that `out` has of this form of the scenario and this trace."""
+    """Return the trials in `out` of this form of the scenario and this trace."""
     files = sorted(_folder(scenario, trace, out).glob("*.json"))
     return [_RUN.validate_json(file.read_bytes()) for file in files]
 
@@ -129,14 +129,14 @@ def _seconds(scenario: Scenario) -> float:
 
 
 def _compression(arrivals: Sequence[Arrival], scenario: Scenario) -> float:
-    """Return COMPRESSION, or what the trace is long enough for."""
+    """Return COMPRESSION, or a lower value that the trace is long enough for."""
     cost = sum(cost_s(one.input_tokens, one.output_tokens) for one in arrivals)
     lasts_s = cost / (max(scenario.load.levels) * sum(SIZES.values()))
     return min(COMPRESSION, lasts_s / _seconds(scenario))
 
 
 def _trials(scenario: Scenario, names: Sequence[str]) -> Iterator[Trial]:
-    """Give all contenders at each load, once a repeat; each repeat begins with another one."""
+    """Yield all contenders at each load, once a repeat; each repeat begins with another one."""
     for repeat in range(1, scenario.load.repeats + 1):
         turn = (repeat - 1) % max(len(names), 1)
         for level in scenario.load.levels:
@@ -151,7 +151,7 @@ def _measure(
     seconds = _seconds(scenario) * compression
     asked = loaded(arrivals, load=trial.level, size=sum(SIZES.values()), seconds=seconds)
     for name in SIZES:
-        engines.tell(name, "/reset")
+        engines.send(name, "/reset")
     nothing = Run(
         trial=trial, compression=compression, begin_s=scenario.load.warm_up_s * compression, end_s=seconds,
         slowed=SLOWED, sizes=SIZES, balancer_cpu_s=0.0, streams=(), readings=(),
@@ -173,7 +173,7 @@ async def _loaded(run: Run, asked: Sequence[Arrival], engines: Engines, balancer
     await at(run.begin_s)
     cpu_s = balancer.cpu_s() or 0.0
     await at(run.slowed_s)
-    await asyncio.to_thread(engines.tell, SLOWED, f"/speed?to={SLOWED_TO}")
+    await asyncio.to_thread(engines.send, SLOWED, f"/speed?to={SLOWED_TO}")
     await at(run.end_s)
     cpu_s = (balancer.cpu_s() or 0.0) - cpu_s
     return replace(run, balancer_cpu_s=cpu_s, streams=await making, readings=readings)

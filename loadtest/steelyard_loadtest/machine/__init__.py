@@ -1,1 +1,1 @@
-"""What measurements need of this machine: programs and their versions, processes, a private network."""
+"""This machine, for measurements: programs and their versions, processes, a private network."""

@@ -1,4 +1,4 @@
-"""A process under measurement, or one that the measurement needs: start, watch its CPU and memory, stop."""
+"""A process for a measurement: start, watch its CPU and memory, stop."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ import psutil
 from steelyard_loadtest.machine.errors import ProgramError
 
 START_S = 30.0
-"""A proxy with 2000 servers is there within a second; Envoy on a loaded machine takes several."""
+"""A proxy with 2000 servers starts within a second; Envoy on a loaded machine takes several."""
 
 STOP_S = 5.0
 
@@ -27,12 +27,13 @@ CPUCLOCK_SCHED = 2
 
 
 class Process:
-    """A daemon that stays in the foreground and writes to `log`, and what it prints to `output`, if given.
+    """A daemon in the foreground that logs to `log` and prints to `output`, if given.
 
-    name: what messages call it (the program's). within: a command that runs the rest of its
-    arguments elsewhere, such as in another network. environment: instead of this program's.
-    orphan_signal: what the kernel sends it when this program has been killed; KILL also ends what
-    was stopped (SIGSTOP), and leaves its children.
+    name           in messages (default: the program's)
+    within         a command that runs the rest of its arguments elsewhere, such as in another network
+    environment    replaces this program's
+    orphan_signal  the kernel sends it when this program has been killed; KILL also ends a stopped process
+                   (SIGSTOP), but leaves its children
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class Process:
 
     @property
     def group(self) -> int:
-        """Return the id of the process group that it and its children are in, while one of them is left."""
+        """Return the id of the process group of it and its children, while one of them is left."""
         return self._process.pid
 
     def wait_listening(self, port: int, address: str = "127.0.0.1") -> None:
@@ -83,12 +84,12 @@ class Process:
         wait_until(deaf, [self])
 
     def check(self) -> None:
-        """Raise ProgramError when it has ended by itself."""
+        """Raise ProgramError if it has ended by itself."""
         if self._process.poll() is not None:
             raise ProgramError(f"{self.name} ended: {self.last_words()}")
 
     def last_words(self) -> str:
-        """Return the end of what it logged, in one line."""
+        """Return the end of its log, in one line."""
         with contextlib.suppress(OSError):
             lines = self._log.read_text(errors="replace").strip().splitlines()[-LAST_LINES:]
             if lines:
@@ -96,16 +97,16 @@ class Process:
         return "it logged nothing"
 
     def workers(self) -> list[int]:
-        """Return the processes that serve: its children; itself when it has none."""
+        """Return the processes that serve: its children, or itself without any."""
         pid = self._process.pid
         if cpu_seconds(pid) is None:
             raise ProgramError(f"{self.name} ended: {self.last_words()}")
         return children_of(pid) or [pid]
 
     def cpu_s(self) -> float:
-        """Return the user and system time of all threads that serve, and of workers that have ended.
+        """Return the user and system time of all serving threads, and of ended workers.
 
-        Of those that have ended the kernel keeps it to a hundredth of a second.
+        The kernel rounds an ended worker's time to a hundredth of a second.
         """
         try:
             while True:
@@ -115,10 +116,10 @@ class Process:
                 if self._reaped_s() == reaped_s:
                     return serving_s + reaped_s
         except (OSError, psutil.Error) as error:
-            raise ProgramError(f"{self.name}: its CPU time is not to be read: {error}") from None
+            raise ProgramError(f"{self.name}: its CPU time is not readable: {error}") from None
 
     def reload(self) -> None:
-        """Tell it to read its configuration again (SIGHUP)."""
+        """Make it read its configuration again (SIGHUP)."""
         self._process.send_signal(signal.SIGHUP)
 
     def resident_bytes(self) -> int:
@@ -126,10 +127,10 @@ class Process:
         try:
             return resident_bytes(self.workers())
         except psutil.Error as error:
-            raise ProgramError(f"{self.name}: its memory is not to be read: {error}") from None
+            raise ProgramError(f"{self.name}: its memory is not readable: {error}") from None
 
     def stop(self) -> None:
-        """End it and its children; kill what does not go in time, or at Ctrl-C. Harmless when it is gone."""
+        """End it and its children; kill them after a time-out, or at Ctrl-C. Harmless if it has ended."""
         self._process.terminate()
         try:
             self._process.wait(STOP_S)
@@ -138,7 +139,7 @@ class Process:
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
             if isinstance(ended, KeyboardInterrupt):
-                raise  # or a run that was to end would begin its next trial
+                raise  # otherwise an interrupted run would begin its next trial
 
     def _reaped_s(self) -> float:
         times = psutil.Process(self._process.pid).cpu_times()
@@ -146,7 +147,7 @@ class Process:
 
 
 class Child(Process):
-    """A program that ends by itself; it writes to the files `output` and `errors`, over what was there."""
+    """A program that ends by itself; it overwrites the files `output` and `errors`."""
 
     def __init__(self, name: str, command: Sequence[str], *, output: Path, errors: Path) -> None:
         for file in (output, errors):
@@ -155,19 +156,19 @@ class Child(Process):
         self.output, self.errors = output, errors
         self.began_s = time.monotonic()
         self.used_cpu_s = 0.0
-        """Its user and system time, once it has ended."""
+        """Its user and system time, after its end."""
 
     def ended(self) -> bool:
-        """Say whether it has ended."""
+        """Return whether it has ended."""
         return self._reap(os.WNOHANG)
 
     def check(self) -> None:
-        """Raise ProgramError when it has ended otherwise than well."""
+        """Raise ProgramError if it has ended with a failure."""
         if self._process.returncode:
             raise ProgramError(f"{self.name} ended with {self._process.returncode}: {self.last_words()}")
 
     def stop(self) -> None:
-        """Kill it and its children. Harmless when it has ended."""
+        """Kill it and its children. Harmless if it has ended."""
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -177,7 +178,7 @@ class Child(Process):
         if self._process.returncode is None:
             pid, status, usage = os.wait4(self._process.pid, options)
             if pid:
-                # Popen must know, or it would wait for a process that is no longer there.
+                # Popen must know, or it would wait for a process that no longer exists.
                 self._process.returncode = os.waitstatus_to_exitcode(status)
                 self.used_cpu_s = usage.ru_utime + usage.ru_stime
         return self._process.returncode is not None
@@ -200,12 +201,12 @@ def wait_until(
 
 
 def inherited_environment() -> dict[str, str]:
-    """Return this program's environment without what configures another cluster's daemons."""
+    """Return this program's environment without the configuration of another cluster's daemons."""
     return {name: value for name, value in os.environ.items() if not name.startswith("STEELYARD_")}
 
 
 def cpu_seconds(pid: int) -> float | None:
-    """Read the CPU time of all threads of a process; None when it is gone."""
+    """Return the CPU time of all threads of a process; None if it has ended."""
     try:
         return time.clock_gettime(~pid << 3 | CPUCLOCK_SCHED)
     except OSError:

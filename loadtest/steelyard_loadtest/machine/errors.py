@@ -1,13 +1,13 @@
-"""What may go wrong outside of this program. Pure."""
+"""Failures outside of this program. Pure."""
 
 
 class SetupError(Exception):
-    """Nothing can be measured here; the text says why, and what to do."""
+    """Nothing can be measured here; the text has the reason and the remedy."""
 
 
 class ProgramError(Exception):
-    """One program cannot be measured; the text says why. The others go on."""
+    """One program cannot be measured; the text has the reason. The others continue."""
 
 
 class UnreadableError(ValueError):
-    """A program said something else than it always does."""
+    """A program's output has an unexpected form."""

@@ -1,4 +1,4 @@
-"""Looks for the programs that can be measured on this machine, and asks for their versions. I/O only."""
+"""Finds the programs that can be measured on this machine, and their versions. I/O only."""
 
 import os
 import shutil
@@ -11,9 +11,9 @@ from steelyard_loadtest.reporting.conditions import UNKNOWN, version_of
 
 
 def find(nginx: str | None, *, least_time: str | None = None) -> Programs:
-    """Look around. Raises SetupError.
+    """Find the programs. Raises SetupError.
 
-    `nginx` is the one to measure, by default the one on PATH; least_time: one that has this method.
+    nginx: the one to measure, by default the one on PATH. least_time: an nginx that has this method.
     """
     look_in_system_folders()
     wrk = shutil.which("wrk")
@@ -25,7 +25,7 @@ def find(nginx: str | None, *, least_time: str | None = None) -> Programs:
     if least_time and not least_time_nginx:
         raise SetupError(f"there is no nginx at --nginx-least-time {least_time}")
     haproxy = shutil.which("haproxy")
-    # Packages of Python's bring them; they lie beside this very Python.
+    # Python packages bring them, in the folder of this Python.
     envoy, sglang = (
         shutil.which(name) or shutil.which(Path(sys.executable).with_name(name))
         for name in ("envoy", "sglang-router")
@@ -58,15 +58,15 @@ def find(nginx: str | None, *, least_time: str | None = None) -> Programs:
 
 
 def look_in_system_folders() -> None:
-    """Look for programs where only root's PATH looks too: Debian keeps nginx and HAProxy there."""
+    """Look for programs where only root's PATH looks, too: Debian keeps nginx and HAProxy there."""
     folders = ("/usr/local/sbin", "/usr/sbin", "/sbin")
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", ""), *folders])
 
 
 def modules(nginx: str, names: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return the files that an nginx must load for these modules; none for those that are part of it.
+    """Return the files that an nginx must load for these modules; empty for built-in ones.
 
-    None when it has not got them.
+    None if it does not have them.
     """
     inside = Path(nginx).read_bytes()
     path = version_of([nginx, "-V"], r"--modules-path=(\S+)")

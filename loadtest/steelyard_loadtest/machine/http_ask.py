@@ -1,4 +1,4 @@
-"""One question on a connection of its own: HTTP, or words that a daemon answers in its own way (I/O)."""
+"""One question on a connection of its own: HTTP, or a daemon's own protocol (I/O)."""
 
 import http.client
 import json
@@ -9,10 +9,10 @@ from typing import Any, BinaryIO
 from steelyard_loadtest.machine.errors import ProgramError
 
 TIMEOUT_S = 10.0
-"""Of a daemon on this machine; one that is busy answers late."""
+"""For a daemon on this machine, which answers late when it is busy."""
 
 LOOK_S = 1.0
-"""Of a look at something that may be cut off or stopped: an answer takes some milliseconds."""
+"""For a part that may be cut off or stopped: an answer takes some milliseconds."""
 
 
 def ask(
@@ -42,7 +42,7 @@ def ask(
 
 
 def why_not_ok(address: str, port: int, path: str, *, timeout_s: float = TIMEOUT_S) -> str | None:
-    """Say what is wrong with the answer to GET `path`; None when it is 200."""
+    """Return what is wrong with the answer to GET `path`; None if it is 200."""
     try:
         status, body = ask(address, port, path, timeout_s=timeout_s)
     except ProgramError as error:
@@ -53,7 +53,7 @@ def why_not_ok(address: str, port: int, path: str, *, timeout_s: float = TIMEOUT
 def look(
     address: str, port: int, path: str, token: str | None = None, *, timeout_s: float = LOOK_S
 ) -> dict[str, Any] | None:
-    """Return an answer that is a JSON object, whatever its status; None when there is none in time."""
+    """Return an answer that is a JSON object, whatever its status; None without one in time."""
     try:
         _, body = ask(address, port, path, token=token, timeout_s=timeout_s)
         document = json.loads(body)
@@ -63,7 +63,7 @@ def look(
 
 
 def ask_line(address: str, port: int, words: str, *, timeout_s: float = TIMEOUT_S) -> str:
-    """Return the first line that is answered to a line. Raises ProgramError."""
+    """Return the first line of the answer to a line. Raises ProgramError."""
     said = exchange(address, port, f"{words}\r\n".encode(), read_line, timeout_s=timeout_s)
     return said.decode(errors="replace").strip()
 
@@ -71,7 +71,7 @@ def ask_line(address: str, port: int, words: str, *, timeout_s: float = TIMEOUT_
 def exchange(
     address: str, port: int, words: bytes, read: Callable[[BinaryIO], bytes], *, timeout_s: float
 ) -> bytes:
-    """Send words, and return what `read` takes of the answer. Raises ProgramError."""
+    """Send words, and return the part of the answer that `read` takes. Raises ProgramError."""
     try:
         with socket.create_connection((address, port), timeout=timeout_s) as connection:
             connection.sendall(words)
@@ -82,7 +82,7 @@ def exchange(
 
 
 def read_line(stream: BinaryIO) -> bytes:
-    """Return a line with its end. Raises ConnectionError where there is none."""
+    """Return a line with its end. Raises ConnectionError if there is none."""
     if not (answer := stream.readline()):
         raise ConnectionError("it closed the connection")
     return answer

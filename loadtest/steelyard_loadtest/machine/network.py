@@ -1,4 +1,4 @@
-"""Where measurements run: a network of its own, some of the CPUs, enough descriptors."""
+"""The place of measurements: a network of its own, some of the CPUs, enough descriptors."""
 
 import contextlib
 import fcntl
@@ -19,17 +19,17 @@ INSIDE = "STEELYARD_LOADTEST_NETWORK"
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 0x1
 
 FILES = 65_536
-"""A connection to each of 10,000 servers and back, and to spare."""
+"""A connection to each of 10,000 servers and back, with a reserve."""
 
 NETWORK_PRIVATE = "a private network namespace"
 NETWORK_SHARED = "this machine's network"
 
 
 def enter(arguments: Sequence[str], *, mounts: bool = False) -> str:
-    """Start this program again in a private network namespace; return the network's name when in it.
+    """Start this program again in a private network namespace; return the network's name once in it.
 
-    Where that is not allowed, say so and go on in the machine's own network. mounts: private mounts as well,
-    and then there is no going on without: raises SetupError.
+    If that is not allowed, print it and continue in the machine's own network. mounts: private mounts as
+    well; these are required, so it raises SetupError instead.
     """
     namespaces = ["--net", "--mount"] if mounts else ["--net"]
     if os.environ.get(INSIDE):
@@ -41,7 +41,7 @@ def enter(arguments: Sequence[str], *, mounts: bool = False) -> str:
     if why is not None:
         if mounts:
             raise SetupError(f"{why}; this makes a host of each part: run it as root, or with sudo")
-        print(f"{why}; going on in this machine's network, where others may disturb", file=sys.stderr)
+        print(f"{why}; continuing in this machine's network, where others may interfere", file=sys.stderr)
         return NETWORK_SHARED
     command = ["unshare", *namespaces, "--", sys.executable, "-m", "steelyard_loadtest", *arguments]
     os.execvpe(command[0], command, os.environ | {INSIDE: "1"})  # noqa: S606
@@ -49,14 +49,14 @@ def enter(arguments: Sequence[str], *, mounts: bool = False) -> str:
 
 
 def require_private() -> None:
-    """Raise SetupError when this network leads anywhere: hosts may be made in an empty one alone."""
-    # One line is the heading. That of an unused namespace has no more, that of any machine's network has.
+    """Raise SetupError if this network leads anywhere: hosts may only be made in an empty one."""
+    # One line is the heading. An unused namespace has no other line; any machine's network has.
     if len(Path("/proc/self/net/route").read_text().splitlines()) > 1:
         raise SetupError("hosts are made in a network of their own (as root: unshare --net --mount COMMAND)")
 
 
 def free_ports(count: int) -> list[int]:
-    """Return TCP ports that nobody used a moment ago, below those that outgoing connections take."""
+    """Return TCP ports that were free a moment ago, below those for outgoing connections."""
     ports: list[int] = []
     for port in range(20_001, 32_000):
         with contextlib.suppress(OSError), socket.socket() as probe:
@@ -69,7 +69,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def raise_files() -> int:
-    """Let this process and its children open as many files as they may; return how many."""
+    """Let this process and its children open as many files as allowed; return the number."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < FILES:
         with contextlib.suppress(ValueError, OSError):
@@ -81,14 +81,14 @@ def raise_files() -> int:
 
 
 def divide_cpus() -> tuple[set[int], set[int]]:
-    """Return the CPU for the proxy, the last one, and those for everything else; of one CPU, twice that."""
+    """Return the CPU for the proxy, the last one, and those for everything else; a single CPU is both."""
     mine = sorted(os.sched_getaffinity(0))
     return ({mine[-1]}, set(mine[:-1])) if len(mine) > 1 else (set(mine), set(mine))
 
 
 def raise_loopback() -> None:
     """Bring the loopback interface of this network up."""
-    # What `ip link set lo up` does, where there is no `ip`.
+    # The same as `ip link set lo up`, for machines without `ip`.
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         request = struct.pack("16sh22x", b"lo", 0)
         _, flags = struct.unpack("16sh22x", fcntl.ioctl(control, SIOCGIFFLAGS, request))

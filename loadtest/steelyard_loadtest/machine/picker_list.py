@@ -1,6 +1,6 @@
-"""The data plane's pickers, as openresty/ lists them in core/pickers.lua, and what each says of itself.
+"""The data plane's pickers, as listed in openresty's core/pickers.lua, with their properties.
 
-Read as text, since LuaJIT is not wherever the lab is; a test holds it to what Lua says.
+Read as text, because the lab may run without LuaJIT; a test compares it with Lua.
 """
 
 import re
@@ -16,12 +16,12 @@ CORE = OPENRESTY / "steelyard/lib/steelyard/core"
 
 DEFAULT = "vnswrr2"
 
-# A line of the table: the name, and the file in pickers/ that it comes from.
+# A line of the table: the name, and its file in pickers/.
 _LINE = re.compile(r'^    (\w+) = (?:require "steelyard\.core\.pickers\.)?(\w+)(?:"|\.\w+),$', re.MULTILINE)
 
 
 class ListedPicker(NamedTuple):
-    """Its name; whether it goes by what is in flight, or by a key; and what must be installed for it."""
+    """Its name; whether it uses requests in flight, or a key; and the library that it needs."""
 
     name: str
     by_in_flight: bool
@@ -31,7 +31,7 @@ class ListedPicker(NamedTuple):
 
 @cache
 def listed() -> tuple[ListedPicker, ...]:
-    """Return all of them, in the file's order. Raises SetupError where there is no checkout."""
+    """Return all of them, in the file's order. Raises SetupError without a checkout."""
     pickers = []
     try:
         for name, file in _LINE.findall((CORE / "pickers.lua").read_text(encoding="utf-8")):
@@ -50,5 +50,5 @@ def own() -> tuple[str, ...]:
 
 
 def keyless() -> tuple[str, ...]:
-    """Return those of them that need no keys: before a few clients the others would go by their addresses."""
+    """Return those of them that need no keys: with few clients the others would use their addresses."""
     return tuple(picker.name for picker in listed() if picker.library is None and not picker.by_key)

@@ -1,4 +1,4 @@
-"""The programs that can be measured: where they are, in which versions, and what is missing. Pure."""
+"""The programs that can be measured: their paths and versions, and the missing ones. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ VNSWRR = ("ngx_http_upstream_vnswrr_module",)
 LEAST_TIME = "least_time "
 
 LUA_ALONE = "balancer_by_lua"
-"""A method that is no more than two phases in Lua: what no balancer written in it can be below."""
+"""A method that is only two phases in Lua: the lower bound for any balancer written in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Programs:
-    """Paths of programs (None: not here), what nginx has to load for each module set, and versions."""
+    """Paths of programs (None: not here), the modules that nginx has to load for each set, and versions."""
 
     wrk: str | None
     nginx: str
@@ -26,14 +26,14 @@ class Programs:
     envoy: str | None
     sglang: str | None = None
     nginx_least_time: str | None = None
-    """An nginx that somebody named for this method: it is in nginx since 1.31 only."""
+    """An nginx given for this method, which is in nginx since 1.31 only."""
     modules: Mapping[tuple[str, ...], tuple[str, ...] | None]
     versions: Mapping[str, str]
 
     def why_missing(self, program: str, method: str) -> str | None:
-        """Say why a balancer cannot be measured here and what would help; None when it can.
+        """Return why a balancer cannot be measured here and the remedy; None if it can.
 
-        program and method: as scenario.algorithms.Algorithm has them.
+        program and method: as in scenario.algorithms.Algorithm.
         """
         if method == LUA_ALONE or program == "steelyard":
             if self.modules[LUA] is None:
@@ -59,11 +59,11 @@ class Programs:
         return f"{self.nginx} is not Tengine (--nginx PATH)"
 
     def nginx_for(self, method: str) -> str:
-        """Return the nginx that has a method; the one to measure where nobody named another."""
+        """Return the nginx that has a method; by default the one to measure."""
         return (self.nginx_least_time if method.startswith(LEAST_TIME) else None) or self.nginx
 
     def needs(self, program: str, method: str) -> tuple[str, ...] | None:
-        """Return the modules that nginx must load for a balancer; None when it has not got them."""
+        """Return the modules that nginx must load for a balancer; None if it does not have them."""
         if program == "steelyard":
             return self.modules[LUA]
         return self.modules.get({"fair;": FAIR, "vnswrr;": VNSWRR, LUA_ALONE: LUA}.get(method, ()), ())

@@ -1,4 +1,4 @@
-"""Work that is done again and again beside other work, in a thread of its own."""
+"""Repeated work beside other work, in a thread of its own."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,9 +9,9 @@ from steelyard_loadtest.machine.errors import ProgramError
 
 @contextmanager
 def repeating(work: Callable[[], object], *, interval_s: float) -> Iterator[None]:
-    """Do `work` each `interval_s` while the block runs; what goes wrong once is tried again.
+    """Do `work` each `interval_s` while the block runs; a failure is tried again.
 
-    Raises ProgramError in the end where it was never done, and a mistake in `work`, which ends it.
+    At the end it raises ProgramError if the work never succeeded. A bug in `work` ends it and is raised.
     """
     stopping, done, errors, mistakes = Event(), 0, list[Exception](), list[Exception]()
 
@@ -39,4 +39,4 @@ def repeating(work: Callable[[], object], *, interval_s: float) -> Iterator[None
     if mistakes:
         raise mistakes[0]
     if not done:
-        raise ProgramError(f"what is to be done again and again was never done: {errors[0]}")
+        raise ProgramError(f"the repeated work never succeeded: {errors[0]}")

@@ -1,1 +1,1 @@
-"""What was measured of a load, its servers and a balancer: plain values, and their order."""
+"""Measurements of a load, its servers and a balancer: plain values, and their order."""

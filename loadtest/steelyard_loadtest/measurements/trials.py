@@ -1,8 +1,8 @@
-"""What one trial of a comparison measured, second by second, and how counters become that. Pure.
+"""The measurements of one trial of a comparison, second by second, from counters. Pure.
 
-A trial is one algorithm at one level of load, once. Latencies are those of
-requests that succeeded: a failure may be quick, and would flatter. Percentiles are by nearest rank; the
-simulator's interpolate, as the ns-3 study's do (`studies/measures.py` there); wrk has its own.
+A trial is one algorithm at one level of load, once. Latencies are those of successful requests, because a
+failure may be quick and would flatter. Percentiles are by nearest rank. The simulator's interpolate, as the
+ns-3 study's do (`studies/measures.py` there); wrk has its own.
 """
 
 import math
@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from steelyard_loadtest.scenario.definition import Scenario, Server
 
 PERCENTILES = {"p50_ms": 0.5, "p75_ms": 0.75, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
-"""What is told of a distribution beside its ends: by the column, the part of the requests."""
+"""Points of a distribution besides its ends: by the column, the part of the requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantile:
-    """A point of the latency distribution: `part` (0..1) of the requests took no longer than `ms`."""
+    """A point of the latency distribution: `part` (0..1) of the requests took at most `ms`."""
 
     part: float
     ms: float
@@ -25,7 +25,7 @@ class Quantile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """What is measured at a time. level: users, connections, requests/s, or the part of the capacity."""
+    """One measurement. level: users, connections, requests/s, or the part of the capacity."""
 
     scenario: str
     algorithm: str
@@ -35,15 +35,16 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a generator saw.
+    """A generator's observations.
 
-    requests: all that were sent (locust), due (open) or ended (wrk) in `seconds`,
-    failures among them. quantiles: ascending, at PERCENTILES; empty
-    when nothing succeeded. concurrency: requests in flight on average. kinds: failures
-    by kind (`502`, `timeout`, `refused`, ...). generator_cpu_utilization: the
-    generator's own, of one core; near 1 the generator was the bottleneck, not the servers.
-    phases: the parts between a scenario's events, where there are any and the generator can tell.
-    p99_by_second_ms: of the requests of each second, as far as it can tell (None: none succeeded).
+    requests                    in `seconds`, including failures: sent (locust), due (open) or ended (wrk)
+    quantiles                   ascending, at PERCENTILES; empty without success
+    concurrency                 requests in flight on average
+    kinds                       failures by kind (`502`, `timeout`, `refused`, ...)
+    generator_cpu_utilization   the generator's own, of one core; near 1 it was the bottleneck, not the
+                                servers
+    phases                      the parts between a scenario's events, if the generator can separate them
+    p99_by_second_ms            of the requests of each second, as far as known (None: none succeeded)
     """
 
     seconds: float
@@ -64,7 +65,7 @@ class Outcome:
 class Reading:
     """One server at one moment, from counters that only grow; at_s is the monotonic clock's.
 
-    pool_utilization: of its workers, in its agent's newest sample; None: it has none.
+    pool_utilization: of its workers, in its agent's newest sample; None without a pool.
     """
 
     at_s: float
@@ -78,9 +79,8 @@ class Reading:
 class Observed:
     """One server in the `interval_s` that ended at t_s (seconds since the load began).
 
-    share: of what all servers answered in it (None: nothing was answered).
-    cpu_utilization: of its limit, or of one core where it has none. pool_utilization: of its
-    workers, at the interval's end; None: it has none.
+    share: of all servers' answers in it (None: no answers). cpu_utilization: of its limit, or of one core.
+    pool_utilization: of its workers, at the interval's end; None without a pool.
     """
 
     t_s: float
@@ -109,7 +109,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """An algorithm that was wanted and has no figures, and why."""
+    """A requested algorithm without figures, and the reason."""
 
     scenario: str
     algorithm: str
@@ -118,10 +118,10 @@ class Missing:
 
 @dataclass(slots=True, kw_only=True)
 class Results:
-    """All that a comparison found so far: every finished trial, what is missing and why.
+    """All results of a comparison so far: every finished trial, and the missing ones with reasons.
 
-    limits: how the servers' were held, a sentence a scenario. conditions: in the order in which they are
-    shown: command, machine, versions, how limits were held, date, load average before.
+    limits: how the servers' limits were held, a sentence a scenario. conditions: in the order of the page:
+    command, machine, versions, limits, date, load average before.
     """
 
     scenarios: tuple[Scenario, ...]
@@ -143,8 +143,8 @@ def observed(
 ) -> tuple[Observed, ...]:
     """Return each server's intervals of about INTERVAL_S, from rounds of readings in order of time.
 
-    A server without a CPU limit is taken for one core. What was read before
-    began_s only serves as the first interval's beginning.
+    A server without a CPU limit counts as one core. Readings before began_s only serve as the first
+    interval's beginning.
     """
     intervals: list[Observed] = []
     limited = {server.name: server for server in servers}
@@ -190,7 +190,7 @@ def nearest_rank(ordered: Sequence[float], part: float) -> float | None:
 
 
 def quantiles(latencies_ms: Sequence[float]) -> tuple[Quantile, ...]:
-    """Return the latencies at PERCENTILES (the least that so many took no longer than); none: no quantiles.
+    """Return the latencies at PERCENTILES, by nearest rank; empty without latencies.
 
     latencies_ms ascending, in milliseconds.
     """
@@ -199,10 +199,10 @@ def quantiles(latencies_ms: Sequence[float]) -> tuple[Quantile, ...]:
 
 
 def latency_at(quantiles: Sequence[Quantile], part: float, succeeded: int) -> float | None:
-    """Return what `part` (0..1) of the requests took at most, in ms; None when it is not known.
+    """Return the longest latency of `part` (0..1) of the requests, in ms; None if unknown.
 
-    It is known when the generator gave that very point and when at least one request
-    lies beyond it: p99.9 of 500 requests would be their maximum under another name.
+    It is known if the generator gave that very point and at least one request is beyond it. p99.9 of 500
+    requests would be their maximum under another name.
     """
     # The part is a decimal fraction: 1 / (1 - 0.99) is a little over 100.
     if part < 1 and succeeded < round(1 / (1 - part), 6):

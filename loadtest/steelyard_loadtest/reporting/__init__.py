@@ -1,1 +1,1 @@
-"""What every command that measures shares: tables, CSV, progress, plots, pages, words, flags."""
+"""Shared by every measuring command: tables, CSV, progress, plots, pages, wording, flags."""

@@ -1,4 +1,4 @@
-"""On what something was measured: the command, the machine, the versions of programs (I/O)."""
+"""The conditions of a measurement: the command, the machine, the versions of programs (I/O)."""
 
 import datetime
 import json
@@ -21,7 +21,7 @@ def conditions(
 ) -> dict[str, str]:
     """Return command, date, machine, load average and versions by name, in the order of a report.
 
-    on_machine: what else is to be said of it, behind cores, CPU model, memory and kernel.
+    on_machine: further facts about it, after cores, CPU model, memory and kernel.
     """
     model = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     cores = f"{psutil.cpu_count()} × {model[1] if model else platform.machine()}"
@@ -31,14 +31,14 @@ def conditions(
         "Command": f"`steelyard-loadtest {shlex.join(arguments)}`",
         "Date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
         "Machine": ", ".join([cores, memory, kernel, *on_machine]),
-        # Above a few tenths, somebody else was at work.
+        # Above a few tenths, other work was running.
         "Load average before": f"{os.getloadavg()[0]:.1f}",
         "Versions": ", ".join(f"{name} {number}" for name, number in versions.items()),
     }
 
 
 def version_of(command: Sequence[str], pattern: str = r"(\d+\.\d[\w.]*)") -> str:
-    """Return the first group of `pattern` in what a program says of itself on either stream."""
+    """Return the first group of `pattern` in a program's output about itself, on either stream."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=ANSWERS_WITHIN_S)
     except OSError:
@@ -48,7 +48,7 @@ def version_of(command: Sequence[str], pattern: str = r"(\d+\.\d[\w.]*)") -> str
 
 
 def kept(out: Path, now: dict[str, str], *, new: bool) -> dict[str, str]:
-    """Return the conditions that the figures in `out` were measured under: those of now, if any are new."""
+    """Return the conditions of the figures in `out`: the present ones, if any figure is new."""
     file = out / "conditions.json"
     if not new and file.exists():
         earlier: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Rows of objects as CSV text. Pure. Lines end with \\n; what is unknown (None, NaN) is an empty field."""
+"""Rows of objects as CSV text. Pure. Lines end with \\n; an unknown value (None, NaN) is an empty field."""
 
 import csv
 import io
@@ -10,18 +10,18 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 Field = str | tuple[str, str | Callable[[T], object]]
-"""A column: an attribute (dots reach into it) or a mapping's key; or its heading, and that or a function."""
+"""A column: an attribute (dots reach into it) or a mapping's key; or a heading with that or a function."""
 
 
 def csv_text(items: Iterable[T], columns: Sequence[Field[T]], *, digits: int | None = None) -> str:
-    """Return a line an item under the headings; digits: how many significant ones floats have, None: all."""
+    """Return a line an item under the headings; digits: significant ones of floats, None: all."""
     pairs = [(column, column) if isinstance(column, str) else column for column in columns]
     rows = ([_read(item, source) for _, source in pairs] for item in items)
     return rows_text([heading for heading, _ in pairs], rows, digits=digits)
 
 
 def rows_text(head: Sequence[str], rows: Iterable[Sequence[object]], *, digits: int | None = None) -> str:
-    """Return rows that are lists of values already."""
+    """Return rows that are lists of values."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(head)
@@ -30,7 +30,7 @@ def rows_text(head: Sequence[str], rows: Iterable[Sequence[object]], *, digits: 
 
 
 def names_of(dataclass: type[Any], *, without: Sequence[str] = ()) -> list[str]:
-    """Return the names of a dataclass's fields, for columns that are all of them."""
+    """Return the names of a dataclass's fields, as columns."""
     return [field.name for field in fields(dataclass) if field.name not in without]
 
 

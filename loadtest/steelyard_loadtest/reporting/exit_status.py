@@ -1,4 +1,4 @@
-"""A command's exit status: what went wrong in a line on stderr, 130 after Ctrl-C (I/O)."""
+"""A command's exit status: a failure as a line on stderr, 130 after Ctrl-C (I/O)."""
 
 import signal
 import sys
@@ -11,10 +11,10 @@ INTERRUPTED = 130
 
 
 def exit_status(command: str, work: Callable[..., int | None], *arguments: object) -> int:
-    """Do the work and return a status: 1 when the machine or a page is not as it must be, 130 after Ctrl-C.
+    """Do the work and return a status: 1 if the machine or a page is not ready, 130 after Ctrl-C.
 
-    SetupError, ProgramError, OSError and ValueError become a line on stderr; others are bugs and pass. To be
-    told to stop (SIGTERM) is as Ctrl-C: what was measured is kept.
+    SetupError, ProgramError, OSError and ValueError become a line on stderr; others are bugs and pass.
+    SIGTERM counts as Ctrl-C: finished measurements are kept.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

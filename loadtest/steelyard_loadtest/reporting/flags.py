@@ -1,4 +1,4 @@
-"""What flags take: text in, a value or argparse's error out. Pure.
+"""Types of flags: text in, a value or argparse's error out. Pure.
 
 Each function returns a `type=` for argparse: `flag("--rounds", type=whole(0, 100, "rounds"))`.
 """
@@ -14,11 +14,11 @@ from steelyard_loadtest.server.bounds import whole as whole
 T = TypeVar("T")
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-"""What a subcommand adds itself to."""
+"""The subparsers to which a subcommand adds itself."""
 
 
 def ascending(item: Callable[[str], int]) -> Callable[[str], tuple[int, ...]]:
-    """Take numbers, comma-separated; each once, ascending out."""
+    """Take comma-separated numbers; return each once, ascending."""
 
     def parse(text: str) -> tuple[int, ...]:
         return tuple(sorted({item(part) for part in text.split(",")}))
@@ -27,7 +27,7 @@ def ascending(item: Callable[[str], int]) -> Callable[[str], tuple[int, ...]]:
 
 
 def names(known: Mapping[str, T] | Callable[[], Mapping[str, T]]) -> Callable[[str], tuple[T, ...]]:
-    """Take names, comma-separated; what they name out, in the order given."""
+    """Take comma-separated names; return the named values, in the given order."""
 
     def parse(text: str) -> tuple[T, ...]:
         table = known() if callable(known) else known
@@ -41,9 +41,9 @@ def names(known: Mapping[str, T] | Callable[[], Mapping[str, T]]) -> Callable[[s
 
 
 def add_output(parser: argparse.ArgumentParser, out: str | None, page: str = "the report") -> None:
-    """Add --out (a folder; None: no default) and --page (whose marks the report is written between)."""
-    told = "folder for results" + (" (%(default)s)" if out else "")
-    parser.add_argument("--out", type=Path, default=Path(out) if out else None, metavar="DIR", help=told)
+    """Add --out (a folder; None: no default) and --page (a file with marks for the report)."""
+    folder = "folder for results" + (" (default %(default)s)" if out else "")
+    parser.add_argument("--out", type=Path, default=Path(out) if out else None, metavar="DIR", help=folder)
     parser.add_argument(
         "--page", type=Path, metavar="FILE", help=f"also write {page} between the marks of this page"
     )

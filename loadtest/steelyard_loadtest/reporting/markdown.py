@@ -27,7 +27,7 @@ Align = Literal["left", "right"]
 # Without slots: in Python 3.11 `Column[Row](...)` of a frozen class with slots fails.
 @dataclass(frozen=True)
 class Column(Generic[T]):
-    """A column of a table of T: its heading, and the text of a field; None is written as a dash."""
+    """A column of a table of T: its heading, and the text of a field; None becomes a dash."""
 
     heading: str
     field: Callable[[T], str | None]
@@ -36,7 +36,7 @@ class Column(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One row; what a reader looks for, and a heading between rows, are bold."""
+    """One row; bold marks the main row, and a heading between rows."""
 
     fields: tuple[str, ...]
     bold: bool = False
@@ -63,7 +63,7 @@ def table(
     bold: Callable[[T], bool] = lambda _: False,
     group: Callable[[T], str] = lambda _: "",
 ) -> Table:
-    """Return one line an item. With `group`, a line that names the group stands before its first item."""
+    """Return one line an item. With `group`, a line with the group's name precedes its first item."""
     lines: list[Line] = []
     last = ""
     for item in items:
@@ -112,7 +112,7 @@ def pivot(
 
 
 def without_empty_columns(grid: Table) -> Table:
-    """Leave out the columns in which no line has a figure."""
+    """Leave out the columns without a figure."""
     kept = [
         any(field not in ("", ABSENT) for field in column)
         for column in zip(*(line.fields for line in grid.lines), strict=True)
@@ -151,7 +151,7 @@ def document(*parts: str | None) -> str:
 
 
 def bullets(items: Sequence[str] | Mapping[str, str], title: str = "") -> str:
-    """Write a list, of a mapping as `name: text`, under a line that introduces it; "" without items."""
+    """Write a list (a mapping as `name: text`) under an introducing line; "" without items."""
     lines = [f"{name}: {text}" for name, text in items.items()] if isinstance(items, Mapping) else list(items)
     if not lines:
         return ""

@@ -1,4 +1,4 @@
-"""How all plots look: type, grid, colours, scales, legends; and saving them small (matplotlib, PNG files)."""
+"""The style of all plots: type, grid, colours, scales, legends; and small PNG files (matplotlib)."""
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from PIL import Image
 
-# Okabe and Ito's palette, which the colour-blind can tell apart. Ours is orange, and nginx is blue.
+# Okabe and Ito's palette, which the colour-blind can distinguish. Ours is orange, and nginx is blue.
 ORANGE, BLUE, GREEN, PINK = "#D55E00", "#0072B2", "#009E73", "#CC79A7"
 YELLOW, SKY, BLACK = "#E69F00", "#56B4E9", "#000000"
 COLORS = (ORANGE, BLUE, GREEN, PINK, YELLOW, SKY, BLACK)
@@ -28,13 +28,13 @@ SHORT_DASH = (0, (2, 2))
 MARKERS = "osD^vPX*<>h"
 
 Place = Any
-"""A place that matplotlib's legends know, as `upper left`; outside of the panels: `outside lower center`."""
+"""A place of matplotlib's legends, such as `upper left`; outside of the panels: `outside lower center`."""
 
 DPI = 120
 """A plot of 10 inches is as wide as a page's column on a good screen."""
 
 DECADES_FROM = 6.0
-"""A range wider than this is drawn on a log scale: the least would be a line on the axis."""
+"""A wider range is drawn on a log scale, because its least would be a line on the axis."""
 
 MANY_DECADES = 300.0
 """Over a wider range the labels of 2 and 5 would touch."""
@@ -65,9 +65,9 @@ def canvas(
     all_colors: bool = False,
     **options: Any,  # noqa: ANN401 - of matplotlib's subplots
 ) -> Iterator[tuple[Figure, list[list[Axes]]]]:
-    """Give a figure and its grid of axes; it is saved and closed at the end.
+    """Yield a figure and its grid of axes; it is saved and closed at the end.
 
-    settings: of matplotlib, beside ours. all_colors: for heat maps, of which 256 colours are too few.
+    settings: of matplotlib, besides ours. all_colors: for heat maps, which need more than 256 colours.
     """
     with mpl.rc_context(SETTINGS | dict(settings or {})):
         figure, axes = plt.subplots(rows, columns, squeeze=False, layout="constrained", **options)
@@ -109,7 +109,7 @@ def legend(
 
 
 def spans_decades(values: Sequence[float]) -> bool:
-    """Say whether values need a log scale, and can have one."""
+    """Return whether values need a log scale, and can have one."""
     return bool(values) and min(values) > 0 and max(values) / min(values) > DECADES_FROM
 
 

@@ -1,9 +1,9 @@
-"""Plots that are declared: panels of lines over one quantity, and rows of marks, one row a thing.
+"""Declared plots: panels of lines over one quantity, and rows of marks, one row a thing.
 
     draw(file, [[Panel(title="p99 (ms)", x_label="servers", series=[Series(x=x, y=y, label="nginx")])]],
          size=(9, 4), legend="outside lower center")
 
-What a plot has beside that, a panel's `finish` draws with matplotlib itself (PNG files).
+A panel's `finish` draws anything else with matplotlib itself (PNG files).
 """
 
 import math
@@ -26,7 +26,7 @@ Style = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """One line; None is a gap. below, above: how far the whiskers of each point reach."""
+    """One line; None is a gap. below, above: the lengths of each point's whiskers."""
 
     x: Sequence[float]
     y: Sequence[float | None]
@@ -38,7 +38,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A line across the panel at a value of an axis, and what is written beside it."""
+    """A line across the panel at a value of an axis, and its label."""
 
     at: float
     axis: Literal["x", "y"] = "y"
@@ -50,7 +50,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """Lines over one quantity. y_scale auto: logarithmic where the values span decades, else from 0."""
+    """Lines over one quantity. y_scale auto: logarithmic if the values span decades, otherwise from 0."""
 
     series: Sequence[Series]
     title: str = ""
@@ -63,18 +63,18 @@ class Panel:
     y_limits: tuple[float | None, float | None] = (None, None)
     y_percent: bool = False
     spans: Sequence[tuple[float, float, str]] = ()
-    """Shaded stretches of the x axis: from, to, and in which colour."""
+    """Shaded stretches of the x axis: from, to, colour."""
     rules: Sequence[Rule] = ()
     legend: Place = ""
-    """Where in the panel its lines are named; "": nowhere."""
+    """Place of the legend in the panel; "": none."""
     empty: str = "not known"
-    """What is written where no line has a value."""
+    """Text of a panel without any value."""
     finish: Callable[[Axes], object] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """One figure in a row: a marker or a `bar`, and a line from low to high where they are given."""
+    """One figure in a row: a marker or a `bar`, and a line from low to high if given."""
 
     value: float
     color: str = INK
@@ -101,7 +101,7 @@ class RowName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowPanel:
-    """Marks in rows, the first row on top: as many as the plot has names. scale auto: as `Panel`."""
+    """Marks in rows, the first row on top, one for each of the plot's names. scale auto: as in `Panel`."""
 
     rows: Sequence[Sequence[Mark]]
     title: str = ""
@@ -126,7 +126,7 @@ def draw(
 ) -> None:
     """Draw panels, rows of equal length, into a PNG file.
 
-    names: of the rows of all RowPanels. legend: where the lines of all panels, or `handles`, are named.
+    names: of the rows of all RowPanels. legend: place of the legend for all panels' lines, or `handles`.
     """
     with canvas(file, len(grid), len(grid[0]), figsize=size, **options) as (figure, all_axes):
         for panels, axes_row in zip(grid, all_axes, strict=True):

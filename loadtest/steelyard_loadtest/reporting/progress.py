@@ -1,4 +1,4 @@
-"""Tells how far a run is, by lines that stay, on a terminal as in a file.
+"""Reports the progress of a run by lines that stay, on a terminal as in a file.
 
 with Progress(sys.stderr, steps=12, expected_s=600) as progress:
     progress.begin("round 1, nginx SWRR")
@@ -13,14 +13,14 @@ from typing import TextIO
 from steelyard_loadtest.reporting.wording import duration
 
 PLAIN_EVERY_S = 10.0
-"""Between two lines of one step: a log of an hour has 360 of them."""
+"""Seconds between two lines of one step: a log of an hour has 360 of them."""
 
 SURE_AFTER_STEPS = 2
-"""Until then the time left is what was expected; later a machine that is slower shows."""
+"""Until this part, the time left is the expected one; later it follows the machine's own speed."""
 
 
 class Progress(AbstractContextManager["Progress"]):
-    """Progress on a stream through so many steps, which are called `title`; without `steps`, only lines."""
+    """Progress on a stream through `steps` steps under a `title`; without `steps`, only lines."""
 
     def __init__(
         self,
@@ -39,11 +39,11 @@ class Progress(AbstractContextManager["Progress"]):
         self._shown_at_s = -PLAIN_EVERY_S
 
     def begin(self, what: str) -> None:
-        """Begin the line of a step: its number, the time left, and what it is."""
+        """Begin the line of a step: its number, the time left, and its name."""
         self._write(f"{self._done + 1} of {self._steps} · {self.left()} left · {what}", still_open=True)
 
     def end(self, result: str = "", *, expected_s: float | None = None) -> None:
-        """Count one step more, which was expected to take so long; its result ends the line that it began."""
+        """Count one more step, with its expected time; its result ends the step's line."""
         self._done += 1
         each_s = (self._expected_s or 0.0) / self._steps if self._steps else 0.0
         self._done_s += each_s if expected_s is None else expected_s
@@ -61,11 +61,11 @@ class Progress(AbstractContextManager["Progress"]):
             self.say(text)
 
     def say(self, text: str) -> None:
-        """Write a line, whenever."""
+        """Write a line at any time."""
         self._write(f"\n{text}\n" if self._open else f"{text}\n")
 
     def left(self) -> str:
-        """Write the time left: at the pace of the steps so far, at first as was expected."""
+        """Return the time left: at the pace of the steps so far, at first as expected."""
         spent_s = self._clock() - self._began_s
         if self._steps is None:
             return ""

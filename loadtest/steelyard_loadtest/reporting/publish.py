@@ -1,4 +1,4 @@
-"""Writes result files, and leaves a page in a folder and between the marks of a file (I/O)."""
+"""Writes result files, and puts a page into a folder and between the marks of a file (I/O)."""
 
 import gzip
 from collections.abc import Callable, Mapping
@@ -12,11 +12,11 @@ Draw = Callable[[Path], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """What is written to a folder, between the marks of a file, or both.
+    """A page for a folder, for the marks of a file, or both.
 
-    text: from the paths of the plots by name, as they stand in Markdown, to the page.
-    plots: what draws each, by name without `.png`. files: the figures, CSV or JSON by file name; they stand
-    in the folder alone.
+    text   from the paths of the plots by name, as in Markdown, to the page
+    plots  functions that draw them, by name without `.png`
+    files  the figures, CSV or JSON by file name; only in the folder
     """
 
     text: Callable[[Mapping[str, str]], str]
@@ -25,13 +25,13 @@ class Page:
 
 
 def check_page(file: Path | None, marks: str) -> None:
-    """Look before an hour of measuring whether the file can be filled. Raises OSError, ValueError."""
+    """Check before a long measurement whether the file can be filled. Raises OSError, ValueError."""
     if file is not None:
         filled(file.read_text(encoding="utf-8"), marks, "")
 
 
 def write_page(page: Page, out: Path, name: str = "report") -> list[Path]:
-    """Write OUT/NAME.md, and the figures and plots beside it; return the files. Raises OSError."""
+    """Write OUT/NAME.md with its figures and plots; return the files. Raises OSError."""
     paths = {plot: f"{plot}.png" for plot in page.plots}
     texts = {f"{name}.md": page.text(paths), **page.files}
     written = [write_text(out / file, text) for file, text in texts.items()]
@@ -41,9 +41,9 @@ def write_page(page: Page, out: Path, name: str = "report") -> list[Path]:
 
 
 def fill_page(page: Page, file: Path | None, marks: str, *, folder: str = "plots", prefix: str = "") -> None:
-    """Write the page between the file's marks, and PREFIX + its plots to FOLDER beside it.
+    """Write the page between the file's marks, and its plots as PREFIX + name to FOLDER in the file's folder.
 
-    Without a file nothing is done. Raises OSError, ValueError (there are no such marks).
+    Does nothing without a file. Raises OSError, and ValueError without such marks.
     """
     if file is None:
         return
@@ -56,9 +56,9 @@ def fill_page(page: Page, file: Path | None, marks: str, *, folder: str = "plots
 
 
 def write_text(file: Path, text: str) -> Path:
-    """Write a text, compressed without a time stamp where the name ends in .gz. Raises OSError.
+    """Write a text, compressed without a time stamp if the name ends in .gz. Raises OSError.
 
-    In one step, so that nobody reads half of it.
+    The write is one step, so that nobody reads half of it.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     data = text.encode()

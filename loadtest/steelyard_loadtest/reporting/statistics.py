@@ -22,7 +22,7 @@ T_OF_FEW = (12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912, 2.36462
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """A figure over repeats. sigma: None when there was one repeat, or one of them has no end."""
+    """A figure over repeats. sigma: None with one repeat, or with an infinite one."""
 
     mean: float
     sigma: float | None
@@ -33,14 +33,14 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """A mean and half the width of its confidence interval; NaN of fewer than two values."""
+    """A mean and half the width of its confidence interval; NaN with fewer than two values."""
 
     mean: float
     half_width: float
 
 
 def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
-    """Return the items by key, keys and items in the order in which they first came."""
+    """Return the items by key, keys and items in the order in which they first appear."""
     groups: dict[K, list[T]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
@@ -50,8 +50,8 @@ def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
 def spread(values: Iterable[float]) -> Spread:
     """Summarize at least one value.
 
-    sigma is the sample deviation (over n - 1), which is the locust study's: its table 4
-    has 5.77, which three medians that locust rounds to tens give so and not over n.
+    sigma is the sample deviation (over n - 1), as in the locust study. Its table 4 has 5.77, which three
+    medians rounded to tens give this way and not over n.
     """
     known = list(values)
     finite = all(math.isfinite(value) for value in known)
@@ -65,7 +65,7 @@ def spread(values: Iterable[float]) -> Spread:
 
 
 def spread_of(items: Iterable[T], figure: Callable[[T], float | None]) -> Spread | None:
-    """Summarize a figure of those items that know it; None when no item does."""
+    """Summarize a figure of the items that know it; None if no item does."""
     known = [value for item in items if (value := figure(item)) is not None]
     return spread(known) if known else None
 
@@ -80,7 +80,7 @@ def interval(values: Sequence[float]) -> Interval:
 
 
 def t_of(degrees: int) -> float:
-    """Return the t between whose two signs a t-distributed figure lies with CONFIDENCE."""
+    """Return the t for which a t-distributed figure is within -t and t with CONFIDENCE."""
     if degrees <= len(T_OF_FEW):
         return T_OF_FEW[degrees - 1]
     z = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)

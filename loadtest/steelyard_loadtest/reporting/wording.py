@@ -1,4 +1,4 @@
-"""Numbers, times, bytes and ratios as people read them. Pure; None is written as a dash everywhere."""
+"""Numbers, times, bytes and ratios for people. Pure; None becomes a dash everywhere."""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ KB, MB = 1024, 1024 * 1024
 
 
 def number(value: float | None, digits: int | None = None) -> str:
-    """Write a figure with so many decimals; without `digits`, with about three digits that mean something."""
+    """Write a figure with this number of decimals; without `digits`, with about three significant digits."""
     if value is None or math.isnan(value):
         return ABSENT
     if math.isinf(value):
@@ -18,13 +18,13 @@ def number(value: float | None, digits: int | None = None) -> str:
 
 
 def decimals(value: float) -> int:
-    """Return how many decimals show about three digits of a value."""
+    """Return the number of decimals that show about three digits of a value."""
     size = abs(value)
     return next((digits for least, digits in ((100, 0), (10, 1), (1, 2)) if size >= least), 3 if size else 0)
 
 
 def plus_minus(value: float | None, deviation: float | None, digits: int | None = None) -> str:
-    """Write a figure and its deviation to as many decimals; an unknown deviation (None, NaN) is left out."""
+    """Write a figure and its deviation with the same decimals; leave out an unknown one (None, NaN)."""
     if value is None or deviation is None or math.isnan(deviation):
         return number(value, digits)
     places = decimals(value) if digits is None else digits
@@ -37,7 +37,7 @@ def milliseconds(value: float | None) -> str:
 
 
 def ratio(value: float | None) -> str:
-    """Write a ratio with two decimals, or with as many as show on which side of 1 it is."""
+    """Write a ratio with two decimals, or with enough to show on which side of 1 it is."""
     if value is None:
         return ABSENT
     return f"{value:.{next((digits for digits in (2, 3, 4) if round(value, digits) != 1), 2)}f}"
@@ -49,18 +49,18 @@ def percent(part: float | None, digits: int = 0) -> str:
 
 
 def small_percent(part: float | None, digits: int = 1) -> str:
-    """Write a part of 1 as a percentage; a small one is never written as none."""
+    """Write a part of 1 as a percentage; a small part is never written as zero."""
     least = 0.1**digits
     return f"<{least:g} %" if part is not None and 0 < part * 100 < least / 2 else percent(part, digits)
 
 
 def against(value: str, bound: str, *, kept: bool) -> str:
-    """Write a figure beside the most that it may be."""
+    """Write a figure beside its maximum."""
     return f"{value} {'≤' if kept else '>'} {bound}"
 
 
 def clock(seconds: float) -> str:
-    """Write minutes and seconds, and hours where there are any: 1:05, 2:00:09."""
+    """Write minutes and seconds, and hours if there are any: 1:05, 2:00:09."""
     whole = max(0, round(seconds))
     hours, minutes = whole // 3600, whole // 60 % 60
     return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"

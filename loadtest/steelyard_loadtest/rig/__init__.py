@@ -1,1 +1,1 @@
-"""What runs during a trial: servers, agents, and the balancer under test (I/O)."""
+"""The running parts of a trial: servers, agents, and the balancer under test (I/O)."""

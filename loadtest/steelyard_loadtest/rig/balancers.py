@@ -1,4 +1,4 @@
-"""One algorithm in front of the servers: a program, and our controller where it needs one (I/O)."""
+"""One algorithm in front of the servers: a program, and our controller if it needs one (I/O)."""
 
 import contextlib
 import os
@@ -71,10 +71,10 @@ class Balancer:
         return sum(front.process.resident_bytes() for front in self.fronts) if self.fronts else None
 
     def set_members(self, names: Sequence[str]) -> None:
-        """Let these servers take part from now on, by the way that the program has for it.
+        """Let these servers take part from now on, by the program's own way.
 
-        nginx: a reload; HAProxy: its command socket; Envoy: the file of its endpoints; with our
-        controller: its REST API, and then it takes a second or two. Raises ProgramError.
+        nginx: a reload; HAProxy: its command socket; Envoy: the file of its endpoints. With our controller:
+        its REST API, which takes a second or two. Raises ProgramError.
         """
         if not names or not set(names) <= set(self._addresses):
             raise ValueError(f"some of {', '.join(self._addresses)} must take part, not {list(names)}")
@@ -102,13 +102,13 @@ class Balancer:
             why = partial(http_ask.why_not_ok, HOST, port, self._scenario.path)
             wait_until(why, [front.process])
         if self._control:
-            self._control.wait()  # or nginx's own methods are measured while it starts beside them
+            self._control.wait()  # otherwise nginx's own methods are measured while it starts beside them
 
     def _scene(self, stack: contextlib.ExitStack, number: int) -> render.Scene:
         algorithm = self._algorithm
         socket = None
         if algorithm.program == "haproxy":
-            # A folder of its own, because a socket's path may have no more than about 100 characters.
+            # A folder of its own, because a socket's path may have about 100 characters at most.
             short = tempfile.TemporaryDirectory(prefix="steelyard-lab-")
             socket = Path(stack.enter_context(short)) / "haproxy.sock"
         scene = render.Scene(
@@ -132,9 +132,9 @@ class Balancer:
 
 
 def why_missing(algorithm: Algorithm, programs: Programs) -> str | None:
-    """Say why an algorithm cannot be measured here, and which package would help; None when it can.
+    """Return why an algorithm cannot be measured here, with the package that helps; None if it can.
 
-    A picker whose library is missing says so itself once nginx runs.
+    A picker whose library is missing reports it only once nginx runs.
     """
     why = programs.why_missing(algorithm.program, algorithm.method)
     is_tcp = algorithm.ours and algorithm.mode == "tcp"
@@ -145,7 +145,7 @@ def why_missing(algorithm: Algorithm, programs: Programs) -> str | None:
 
 @contextlib.contextmanager
 def _cpus_aside() -> Iterator[set[int]]:
-    """Give the proxy a CPU of its own, and the others to this process and what it starts meanwhile."""
+    """Give the proxy a CPU of its own, and the others to this process and its later children."""
     before = os.sched_getaffinity(0)
     proxy, others = network.divide_cpus()
     os.sched_setaffinity(0, others)

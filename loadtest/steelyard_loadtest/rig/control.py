@@ -1,4 +1,4 @@
-"""Our controller for one trial: a process that begins from nothing (I/O)."""
+"""Our controller for one trial: a process that starts empty (I/O)."""
 
 import secrets
 from collections.abc import Sequence
@@ -16,15 +16,15 @@ PEERS = f"/v1/upstreams/{UPSTREAM}/peers"
 
 
 class Control:
-    """A controller; made, it has been started and need not answer yet. All raise ProgramError."""
+    """A controller; its constructor starts it, but it need not answer yet. All methods raise ProgramError."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene, self._place = scene, scene.place
         place, fed_by = scene.place, scene.algorithm.fed_by
         self._members = set(scene.addresses)
         self._drained: set[str] = set()
-        # What an earlier trial left: tables, reports and samples (the agents' are back within a second),
-        # the declaration, the law's memory, and the lease, which a new controller would wait for.
+        # Data of an earlier trial. These are tables, reports and samples (the agents' are back within a
+        # second), the declaration, the law's memory, and the lease, which a new controller would wait for.
         _order(place.memcached_port, "flush_all", "OK")
         _order(place.redis_port, "FLUSHALL", "+OK")
         config = scene.folder / "controller.yaml"
@@ -44,7 +44,7 @@ class Control:
             xds_port=place.follow_port if fed_by == "xds" else None,
         )
         log = scene.folder / "controller.log"
-        log.write_text("")  # what the last one said is not this one's
+        log.write_text("")  # the previous one's last words are not this one's
         self.process = Process(part.command, log)
 
     def wait(self) -> None:
@@ -52,7 +52,7 @@ class Control:
         wait_until(self._why_not_yet, [self.process])
 
     def set_members(self, names: Sequence[str]) -> None:
-        """Declare and forget servers, so that these are left."""
+        """Declare and forget servers until only these are left."""
         wanted = set(names)
         for name in sorted(wanted - self._members):
             self._change("PUT", name, render.peer(self._scene, name))
@@ -61,7 +61,7 @@ class Control:
         self._members = wanted
 
     def drain(self, names: Sequence[str]) -> None:
-        """Let these servers, and no others, have no new requests: HAProxy's agent-check tells it so."""
+        """Let these servers, and no others, get no new requests, through HAProxy's agent-check."""
         wanted = set(names)
         for name in sorted(wanted ^ self._drained):
             self._change("PATCH", name, {"state": "drain" if name in wanted else "up"})
@@ -82,6 +82,6 @@ class Control:
 
 def _order(port: int, words: str, wanted: str) -> None:
     """Say one line to Memcached or Redis, which must answer with the line that is wanted."""
-    said = http_ask.ask_line(HOST, port, words)
-    if said != wanted:
-        raise ProgramError(f"port {port} answers {words} with {said!r}, not {wanted!r}")
+    answer = http_ask.ask_line(HOST, port, words)
+    if answer != wanted:
+        raise ProgramError(f"port {port} answers {words} with {answer!r}, not {wanted!r}")

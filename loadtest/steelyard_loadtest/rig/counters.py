@@ -17,7 +17,7 @@ POOL = re.compile(r"\bnamed_metrics\.workers=([0-9.]+)")
 
 
 class Counters:
-    """The requests that a demo server answered, the CPU time of itself and its burners, its pool."""
+    """The requests that a demo server answered, its CPU time with its burners', its pool."""
 
     def __init__(self, files: Files) -> None:
         """Begin with a server that runs. Raises OSError."""
@@ -29,7 +29,7 @@ class Counters:
         self._cpu_s = 0.0
 
     def read(self) -> Reading:
-        """Read them; of a server that has ended, what was read last."""
+        """Read them; for a server that has ended, return the last reading."""
         at_s = time.monotonic()
         # A burner that ends between the two is missed until the next reading, and never counted twice.
         try:
@@ -38,7 +38,7 @@ class Counters:
         except psutil.Error:  # it has ended
             ended_s = 0.0
         running_s = [cpu_seconds(pid) or 0.0 for pid in (self._pid, *children_of(self._pid))]
-        # Those that ended are counted in ticks, rounded down: a sum may seem to fall by that.
+        # Ended burners are counted in ticks, rounded down, so a sum may seem to fall by a tick.
         self._cpu_s = max(self._cpu_s, ended_s + sum(running_s))
         return Reading(
             at_s=at_s,

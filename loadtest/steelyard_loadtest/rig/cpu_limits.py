@@ -1,10 +1,10 @@
-"""How the servers' CPU limits are held, by their own words, and what servers can do together. Pure.
+"""How the servers' CPU limits are held, from their logs, and the servers' capacity together. Pure.
 
     capacity = s * sum_j limit_j / cost_j,    s = min(1, cores / sum_j limit_j)
 
-limit_j is a server's cores (one, where it has no limit: it works in one thread),
-cost_j its CPU seconds per request. s: together they have no more than the
-machine. On `/io` a server does no more than its disk.
+limit_j is a server's cores, or one without a limit, because it works in one thread. cost_j is its CPU seconds
+per request. The factor s keeps the sum at the machine's cores. On `/io` a server does at most what its disk
+does.
 """
 
 import re
@@ -38,11 +38,11 @@ def group(log: str) -> Path | None:
 
 
 def means(logs: Iterable[str]) -> str:
-    """Say by what the limits of all servers are held, from their logs."""
-    means_said: dict[str, None] = {}
+    """Return how the limits of all servers are held, from their logs."""
+    kinds: dict[str, None] = {}
     for log in logs:
-        if said := _GROUP.search(log):
-            means_said[f"cgroup v{said['version']} quotas"] = None
-        elif said := _PAUSES.search(log):
-            means_said[f"pauses after work {said['why']}"] = None
-    return " and ".join(means_said) or UNLIMITED
+        if match := _GROUP.search(log):
+            kinds[f"cgroup v{match['version']} quotas"] = None
+        elif match := _PAUSES.search(log):
+            kinds[f"pauses after work {match['why']}"] = None
+    return " and ".join(kinds) or UNLIMITED

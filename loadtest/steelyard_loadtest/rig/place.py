@@ -1,4 +1,4 @@
-"""Where a comparison runs: its folder, the programs, the ports, each server's files and daemons. Pure."""
+"""The place of a comparison: its folder, programs, ports, and each server's files and daemons. Pure."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,19 +9,20 @@ from steelyard_loadtest.machine.programs import Programs
 from steelyard_loadtest.scenario.definition import Server
 
 CALLS_PER_DISK_OPERATION = 9
-"""Read and write calls of a demo server for one `/io` while its disk is the bottleneck, as counted in
-/proc/PID/io: 4 of the file, 5 of the connection and of the thread that waits. An agent in the process scope
-counts these calls, so with as many as its capacity it reads the disk's utilization."""
+"""Read and write calls of a demo server for one `/io` while its disk is the bottleneck. They are counted in
+/proc/PID/io: 4 of the file, 5 of the connection and of the waiting thread. An agent in the process scope
+counts these calls. With this capacity it reads the disk's utilization."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A folder for configurations and logs, what is installed, and TCP ports on 127.0.0.1 (0: not used).
+    """A folder for configurations and logs, the installed programs, and TCP ports on 127.0.0.1 (0: unused).
 
-    api_port: the controller's; without one the servers stand in a balancer's configuration, or in a table
-    that somebody publishes. follow_port: where HAProxy or Envoy asks it. server_ports: one for each server
-    of the scenario, in its order.
-    more_balancer_ports: where an algorithm is several balancers.
+    api_port              the controller's; without one the servers are in a balancer's configuration, or in a
+                          published table
+    follow_port           where HAProxy or Envoy asks it
+    server_ports          one for each server of the scenario, in its order
+    more_balancer_ports   for an algorithm of several balancers
     """
 
     folder: Path
@@ -37,10 +38,10 @@ class Place:
 
 
 class Files:
-    """The files of one server and its agent, in a folder that they share with the others'.
+    """The files of one server and its agent, in a folder shared by all.
 
-    pid: the server's process id. count: the number of requests that it answered. orca: the agent's
-    newest load report. agent_config: the agent's settings that are no flags.
+    pid: the server's process id. count: the number of requests that it answered. orca: the agent's newest
+    load report. agent_config: the agent's settings that are not flags.
     """
 
     def __init__(self, name: str, folder: Path) -> None:
@@ -84,7 +85,7 @@ def agent_part(server: Server, memcached_port: int, files: Files) -> Part:
         pid_file=files.pid,
         orca=files.orca,
         config=files.agent_config if server.workers else None,
-        # A limit that drifts it has to read itself, as the quota of the server's control group.
+        # The agent reads a limit that drifts by itself, as the quota of the server's control group.
         cpu_limit=None if server.drift else server.cpu_cores,
         io_capacity=calls_per_s,
     )

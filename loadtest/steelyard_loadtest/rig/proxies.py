@@ -28,35 +28,35 @@ from steelyard_loadtest.rig.render import Scene
 from steelyard_loadtest.templates import render_file
 
 ANSWERED = "L7OK"
-"""What `show stat` has as agent_status after a good answer."""
+"""The agent_status in `show stat` after a good answer."""
 
 REPORT = f"steelyard:1:traffic:{UPSTREAM}:edge-"
-"""Where the reports of a balancer are, by its number."""
+"""Memcached's key of a balancer's reports, by its number."""
 
 ANSWERING = "Servers that answer at once: a listener on each port for every address of 127/8."
 
 SOCKET_S = 10.0
-"""HAProxy is on this machine; when it is busy it answers late."""
+"""HAProxy is on this machine, and answers late when it is busy."""
 
 
 class Proxy:
-    """A proxy; made, it has been started and need not answer yet. All raise ProgramError."""
+    """A proxy; its constructor starts it, but it need not answer yet. All methods raise ProgramError."""
 
     def __init__(self, scene: Scene, control: Control | None, cpus: Collection[int] | None) -> None:
         self._scene, self._control = scene, control
         self._before_start()
         self._write(tuple(scene.addresses))
-        scene.log.write_text("")  # what the last one said is not this one's
+        scene.log.write_text("")  # the previous one's last words are not this one's
         self.process = Process(part(scene).command, scene.log, cpus)
         self.beside: Process | None = None
-        """What runs beside it for as long; made by `wait`."""
+        """Processes that run beside it until its end; `wait` starts them."""
 
     def wait(self) -> None:
-        """Wait until it serves as it will go on to; by itself, until it takes connections."""
+        """Wait until it serves with all it needs; here, until it takes connections."""
         self.process.wait_listening(self._scene.place.balancer_port)
 
     def stop(self) -> None:
-        """End it, and before it what runs beside it."""
+        """End it, after the processes beside it."""
         if self.beside:
             self.beside.stop()
         self.process.stop()
@@ -70,8 +70,8 @@ class Proxy:
 
     def _why_no_report(self) -> str | None:
         report = f"{REPORT}{self._scene.number}"
-        said = http_ask.ask_line(parts.HOST, self._scene.place.memcached_port, f"get {report}")
-        return None if said.startswith("VALUE") else f"nobody reports its traffic as {report}"
+        answer = http_ask.ask_line(parts.HOST, self._scene.place.memcached_port, f"get {report}")
+        return None if answer.startswith("VALUE") else f"nobody reports its traffic as {report}"
 
     def _write(self, members: Sequence[str]) -> None:
         self._scene.config.write_text(render.configuration(self._scene, members))
@@ -81,7 +81,7 @@ class Nginx(Proxy):
     """nginx with a method of its own; its servers change by a reload."""
 
     def set_members(self, names: Sequence[str]) -> None:
-        """Reload; requests under way end in the worker that goes."""
+        """Reload; requests under way end in the old worker."""
         old = set(self.process.workers())
         self._write(names)
         self.process.reload()
@@ -91,7 +91,7 @@ class Nginx(Proxy):
 
 
 class Steelyard(Proxy):
-    """nginx with our Lua; it follows a controller, or whoever publishes tables where there is none."""
+    """nginx with our Lua; it follows a controller, or published tables without one."""
 
     def wait(self) -> None:
         """Wait until it serves a table in which every server takes part."""
@@ -101,7 +101,7 @@ class Steelyard(Proxy):
         wait_until(self._why_not_yet, [self.process, *([self._control.process] if self._control else [])])
 
     def set_members(self, names: Sequence[str]) -> None:
-        """Tell the controller; nginx serves its next table, about a second later."""
+        """Inform the controller; nginx serves its next table, about a second later."""
         if self._control is None:
             raise ValueError("Steelyard needs a controller")
         self._control.set_members(names)
@@ -109,8 +109,8 @@ class Steelyard(Proxy):
     def _why_not_yet(self) -> str | None:
         upstream = steelyard_status(self._scene.place.balancer_port)
         if upstream["rung"] != "fresh":
-            said = f"; {self._control.process.last_words()}" if self._control else ""
-            return f"no weight table ({upstream['last_fetch']}{said})"
+            words = f"; {self._control.process.last_words()}" if self._control else ""
+            return f"no weight table ({upstream['last_fetch']}{words})"
         if upstream["picker_error"] is not None:
             raise ProgramError(upstream["picker_error"])
         there = {peer["id"] for peer in upstream["peers"] if peer["eligible"]}
@@ -122,7 +122,7 @@ class HAProxy(Proxy):
     """HAProxy; its servers change by its command socket, or by what a controller answers."""
 
     def wait(self) -> None:
-        """Wait until it takes connections and, where it follows our controller, that has told it weights."""
+        """Wait until it takes connections and, with our controller, has weights from it."""
         super().wait()
         if self._control is None:
             return
@@ -141,32 +141,32 @@ class HAProxy(Proxy):
             self._control.set_members(names)
             return
         if self._control:
-            # A state set here would last until the agent's next answer.
+            # A state set here would only last until the agent's next answer.
             self._control.drain(out)
             return
         for name in self._scene.addresses:
             state = "maint" if name in out else "ready"
-            said = self._ask(f"set server {UPSTREAM}/{name} state {state}")
-            if said:
-                raise ProgramError(f"HAProxy does not set {name} to {state}: {said}")
+            answer = self._ask(f"set server {UPSTREAM}/{name} state {state}")
+            if answer:
+                raise ProgramError(f"HAProxy does not set {name} to {state}: {answer}")
 
     def rows(self) -> dict[str, dict[str, str]]:
-        """Return the lines that its `show stat` has of its servers, by name. Raises ProgramError."""
-        said = self._ask("show stat")
-        lines = csv.DictReader(said.removeprefix("# ").splitlines())
+        """Return its servers' lines of `show stat`, by name. Raises ProgramError."""
+        answer = self._ask("show stat")
+        lines = csv.DictReader(answer.removeprefix("# ").splitlines())
         rows = {line["svname"]: line for line in lines if line.get("pxname") == UPSTREAM}
         rows.pop("BACKEND", None)
         if not rows:
-            raise ProgramError(f"HAProxy's `show stat` has no servers of {UPSTREAM}: {said[:300]!r}")
+            raise ProgramError(f"HAProxy's `show stat` has no servers of {UPSTREAM}: {answer[:300]!r}")
         return rows
 
     def _before_start(self) -> None:
         if self._control:
-            self._control.wait()  # or HAProxy's first question is in vain, and the next one a second later
+            self._control.wait()  # otherwise HAProxy's first question fails, and the next is a second later
 
     def _why_not_yet(self) -> str | None:
         silent = [name for name, row in self.rows().items() if row["agent_status"] != ANSWERED]
-        return f"the controller has told HAProxy nothing of {', '.join(silent)}" if silent else None
+        return f"the controller has not answered HAProxy for {', '.join(silent)}" if silent else None
 
     def _ask(self, words: str) -> str:
         deadline = Deadline(time.monotonic)
@@ -178,16 +178,16 @@ class HAProxy(Proxy):
 
 
 class Envoy(Proxy):
-    """Envoy; its servers change by a file that takes another one's place, or by our controller."""
+    """Envoy; its servers change by replacing a file, or by our controller."""
 
     def wait(self) -> None:
-        """Wait until it takes connections and, where it follows our controller, has reported to it."""
+        """Wait until it takes connections and, with our controller, has reported to it."""
         super().wait()
         if self._control is not None:
             wait_until(self._why_no_report, [self.process, self._control.process])
 
     def set_members(self, names: Sequence[str]) -> None:
-        """Put another file in the place of the one that it watches, or tell the controller."""
+        """Replace the file that it watches, or inform the controller."""
         if self._control is not None:
             self._control.set_members(names)
         else:
@@ -195,13 +195,13 @@ class Envoy(Proxy):
 
     def _before_start(self) -> None:
         if self._control is not None:
-            self._control.wait()  # or it asks in vain, and again seconds later
+            self._control.wait()  # otherwise it asks in vain, and again seconds later
         else:
             self.set_members(tuple(self._scene.addresses))
 
 
 class Sglang(Proxy):
-    """sglang-router, which is told its engines on its command line."""
+    """sglang-router, which gets its engines on its command line."""
 
     def _write(self, members: Sequence[str]) -> None:
         """Write nothing: there is no file."""
@@ -228,7 +228,7 @@ def part(scene: Scene) -> Part:
 def start_answering(place: Place, cpus: Collection[int]) -> Process:
     """Start an nginx that answers at once on each port, at every address of 127/8; it need not answer yet."""
     folder = place.folder / "static-servers"
-    told = nginx.Nginx(
+    settings = nginx.Nginx(
         folder=folder,
         log=folder / "nginx.log",
         log_level="warn",
@@ -236,16 +236,16 @@ def start_answering(place: Place, cpus: Collection[int]) -> Process:
         files=raise_files(),
         # As root its workers would become a user who may not read the folder.
         user="root" if os.geteuid() == 0 else None,
-        # The balancer is to be the side that closes an idle connection.
+        # The balancer should be the side that closes an idle connection.
         directives=("keepalive_requests 1000000000", "keepalive_timeout 3700s"),
     )
-    told.temporary.mkdir(parents=True)
+    settings.temporary.mkdir(parents=True)
     listen = [f"0.0.0.0:{port} reuseport backlog=4096" for port in place.server_ports]
-    values = {"nginx": told, "listen": listen, "title": ANSWERING}
+    values = {"nginx": settings, "listen": listen, "title": ANSWERING}
     text = render_file(nginx.TEMPLATES / "answering.conf", values)
     (folder / "nginx.conf").write_text(text, encoding="utf-8")
-    command = parts.nginx(0, folder, log=told.log, program=place.programs.backend_nginx).command
-    return Process(command, told.log, cpus)
+    command = parts.nginx(0, folder, log=settings.log, program=place.programs.backend_nginx).command
+    return Process(command, settings.log, cpus)
 
 
 def steelyard_status(port: int) -> dict[str, Any]:
@@ -260,10 +260,10 @@ def steelyard_status(port: int) -> dict[str, Any]:
 def steelyard_blocks(
     checkout: Path, nginx: str, *, servers: int, clients: int, kept: Sequence[str] = render.KEPT
 ) -> str:
-    """Return the upstream blocks that our generator prints for so many servers.
+    """Return the upstream blocks from our generator for this number of servers.
 
-    kept: directives that say how long connections last. Raises ProgramError. nginx would close each
-    connection after 1000 requests, and those of its own methods, HAProxy's and Envoy's are kept in the lab.
+    kept: directives for the life of connections, because nginx would close each after 1000 requests. The lab
+    keeps those of nginx's own methods, HAProxy and Envoy. Raises ProgramError.
     """
     generator = checkout / "openresty" / "bin" / "steelyard-upstream"
     command = [str(generator), UPSTREAM, "--servers", str(servers)]

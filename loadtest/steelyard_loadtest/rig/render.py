@@ -21,38 +21,39 @@ FILES = {"haproxy": "haproxy.cfg", "envoy": "envoy.yaml"}
 """A program's configuration; all others have nginx.conf."""
 
 TEMPLATES = {"nginx": "native.conf", "haproxy": FILES["haproxy"]}
-"""What a program's configuration is made of; Steelyard's has options of its own."""
+"""The template of a program's configuration; Steelyard's has options of its own."""
 
 CLIENTS = 2000
-"""The most that a scenario has at a time: the last level of `paper`."""
+"""The largest number of users in a scenario: the last level of `paper`."""
 
 CONNECTIONS = 16_384
-"""nginx's worker_connections where none are asked for: both sides of every client, several times over."""
+"""nginx's default worker_connections here: both sides of every client, several times over."""
 
 KEPT = ("keepalive_requests 1000000000", "keepalive_timeout 3600s")
 """Connections last as long as the measurement."""
 
 DIRECTIVES = (*KEPT, "proxy_connect_timeout 5s", "proxy_read_timeout 60s")
-"""A server whose backlog is full drops SYNs, which come again after 1 s and 3 s; and one with a long queue is
+"""A server with a full backlog drops SYNs, which come again after 1 s and 3 s. A server with a long queue is
 slow, not broken."""
 
 FAIR_MEMORY = "upstream_fair_shm_size 64m"
-"""Its default of 32 kB is too small for 2000 servers, and then it crashes."""
+"""The module's default of 32 kB is too small for 2000 servers, and then it crashes."""
 
 MEMORY = "20m"
-"""Steelyard's dictionary: 2000 servers, and to spare."""
+"""Size of Steelyard's dictionary: 2000 servers, with a reserve."""
 
 AGENT_WEIGHT = 100
-"""HAProxy cuts a percentage of its weight off to a whole number (docs/guides/haproxy.md)."""
+"""HAProxy truncates a percentage of its weight to a whole number (docs/guides/haproxy.md)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envoy:
-    """What an Envoy is told.
+    """The values of an Envoy's configuration.
 
-    lb: its name. method: its `lb_policy`; with `orca` what goes by load reports stands in its place.
-    controllers: where it asks for its servers, and reports to (xDS). Without any they are in `endpoints`,
-    which it watches, or else in `servers`, an LbEndpoint each.
+    lb            its name
+    method        its `lb_policy`; with `orca` the policy that uses load reports replaces it
+    controllers   the servers of xDS and load reports. Without any, the servers are in the file `endpoints`,
+                  which it watches, or otherwise in `servers`, an LbEndpoint each
     """
 
     lb: str
@@ -90,10 +91,10 @@ class Backend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """Where a balancer stands, the servers in their order, and what it has room and time for.
+    """A balancer's place, the servers in their order, and its capacity and times.
 
-    socket: HAProxy's command socket. upstream: our upstream block, as
-    `steelyard-upstream` prints it. clients: connections at a time. number: which of several it is, from 1.
+    socket: HAProxy's command socket. upstream: our upstream block from `steelyard-upstream`. clients:
+    connections at a time. number: its number among several, from 1.
     """
 
     algorithm: Algorithm
@@ -129,7 +130,7 @@ class Scene:
 
     @property
     def nginx(self) -> Nginx:
-        """Return what an nginx here is told outside of its servers."""
+        """Return the settings of an nginx here besides its servers."""
         algorithm, programs = self.algorithm, self.place.programs
         if algorithm.ours and algorithm.mode == "tcp":
             modules = programs.modules.get(STREAM_LUA)
@@ -152,7 +153,7 @@ class Scene:
         )
 
     def backends(self, members: Sequence[str]) -> list[Backend]:
-        """Return these servers, in the order in which they stand in the configuration."""
+        """Return these servers, in the order of the configuration."""
         ruled = self.algorithm.fed_by in ("agent-check", "reporter")
         weights = dict.fromkeys(self.weights, AGENT_WEIGHT) if ruled else self.weights
         backends = [
@@ -238,7 +239,7 @@ def endpoints(scene: Scene, members: Sequence[str]) -> str:
 
 
 def shards(upstream: str) -> int:
-    """Return how many blocks of a sharded pool there are; 0 when one block holds it whole."""
+    """Return the number of blocks of a sharded pool; 0 for a single block."""
     return len(re.findall(rf"^upstream {UPSTREAM}_\d+ {{$", upstream, re.MULTILINE))
 
 
@@ -249,7 +250,7 @@ def controller(scene: Scene) -> str:
     return nginx.controller(
         [{"id": name} | peer(scene, name) for name in scene.addresses],
         law=scene.algorithm.law,
-        # HAProxy and Envoy pick for themselves; the table must name one all the same.
+        # HAProxy and Envoy pick by themselves, but the table must name a picker.
         picker=scene.algorithm.method if scene.algorithm.ours else "vnswrr2",
         load_balancers=[f"edge-{one}" for one in range(1, scene.algorithm.balancers + 1)] if reports else (),
         indicators={**{name: {} for name in four}, **further} if further else None,
@@ -257,10 +258,10 @@ def controller(scene: Scene) -> str:
 
 
 def peer(scene: Scene, name: str) -> dict[str, object]:
-    """Return what the controller is told of a server.
+    """Return a server's declaration for the controller.
 
-    The paper's law begins with its equation 5, from the capacities that the agents
-    report; a baseline would stand in its place.
+    The paper's law begins with its equation 5, from the capacities that the agents report. A baseline would
+    replace it.
     """
     address: dict[str, object] = {"address": scene.addresses[name]}
     return address if scene.algorithm.law == "paper" else address | {"baseline": scene.weights[name]}

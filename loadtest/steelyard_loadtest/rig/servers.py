@@ -30,37 +30,37 @@ from steelyard_loadtest.scenario.definition import Scenario
 from steelyard_loadtest.server.cpu_limit import write_quota
 
 ANSWER_S = 2.0
-"""Memcached answers within a millisecond, on a busy machine within some."""
+"""Memcached answers within a millisecond, and within several on a busy machine."""
 
 TIMEOUT_S = 30.0
-"""A server with a small quota and a queue before it answers late, and is not dead."""
+"""A server with a small quota and a queue answers late, and is not dead."""
 
 START_S = 90.0
-"""Ten servers and their agents are twenty Pythons; two cores start them in about ten seconds."""
+"""Ten servers and their agents are twenty Pythons, which two cores start in about ten seconds."""
 
 REST_S = 30.0
-"""A queue of 500 requests before a tenth of a core is worked off in 10 s."""
+"""A tenth of a core works off a queue of 500 requests in 10 s."""
 
 IDLE_UTILIZATION = 0.1
-"""Of the limit (or of a core). A server at rest takes some hundredths, for health checks and its clock."""
+"""Part of the limit (or of a core). An idle server takes some hundredths, for health checks and its clock."""
 
 IDLE_OVER_S = 0.5
 CALIBRATION_REQUESTS = 100
-"""0.1 s of CPU: enough for 5 %. A third more are sent before, because the first cost more."""
+"""0.1 s of CPU, enough for 5 %. A third more are sent before, because the first ones cost more."""
 
 CONNECTIONS = 4
-"""To each server while the cost is measured: some requests wait then, as they do under load, and waking up
+"""Connections to each server while the cost is measured. Some requests then wait, as under load; waking up
 for a single one costs more."""
 
 CALIBRATION_S = 4.0
-"""Where requests are slow without being busy, fewer have to do."""
+"""If requests are slow without being busy, fewer have to do."""
 
 
 class Servers:
     """Memcached, Redis, the servers and their agents; a context manager.
 
-    A store for which the place has no port is not started. means: how the servers' limits are held.
-    addresses: `127.0.0.1:port` by name, in the scenario's order.
+    A store without a port in the place is not started. means: how the servers' limits are held. addresses:
+    `127.0.0.1:port` by name, in the scenario's order.
     """
 
     def __init__(self, scenario: Scenario, place: Place) -> None:
@@ -69,7 +69,7 @@ class Servers:
         self._files = {name: Files(name, place.folder) for name in self._names}
         ports = zip(self._names, place.server_ports, strict=True)
         self.addresses: Mapping[str, str] = {name: f"{HOST}:{port}" for name, port in ports}
-        # Where servers are static the proxy is what is measured, and has the other CPU.
+        # With static servers the proxy is measured, and has the other CPU.
         self._cpus = divide_cpus()[1] if scenario.static else None
         self.means = cpu_limits.UNLIMITED
         self._running: dict[str, Process] = {}
@@ -104,27 +104,27 @@ class Servers:
         self._stop()
 
     def read(self) -> tuple[Reading, ...]:
-        """Return each server's counters, in the scenario's order; () where the servers are static."""
+        """Return each server's counters, in the scenario's order; () for static servers."""
         return tuple(counters.read() for counters in self._counters)
 
     def burn(self, server: str, seconds: float, workers: int) -> None:
-        """Let a neighbour take the CPU of a server's limit; does not wait. A failure is `check`'s to tell."""
+        """Let a neighbour take the CPU of a server's limit; does not wait. `check` reports a failure."""
         # A server under load is slow to answer this too.
         path = f"/burn?seconds={math.ceil(seconds)}&workers={workers}"
         asked = self._pool.submit(_status, self.addresses[server], path, "POST")
         self._under_way.append((server, asked, 202))
 
     def hold(self, server: str, seconds: float, workers: int) -> None:
-        """Let requests from elsewhere hold workers of a server's pool; waits as little as `burn` does."""
+        """Let other requests hold workers of a server's pool; does not wait."""
         path = f"/sleep?ms={round(seconds * 1000)}"
         for _ in range(workers):
             asked = self._pool.submit(_status, self.addresses[server], path, "GET", seconds + TIMEOUT_S)
             self._under_way.append((server, asked, 200))
 
     def drift(self, t_s: float) -> None:
-        """Set the limits that drift to what they are t_s seconds after the counted part began.
+        """Set the limits that drift to their values t_s seconds after the counted part began.
 
-        Raises SetupError where no control group holds them: nothing else can be told another limit.
+        Raises SetupError if no control group holds them, because nothing else can be changed.
         """
         for server in self._scenario.servers:
             cores = server.cores_at(t_s)
@@ -139,7 +139,7 @@ class Servers:
             write_quota(group, 2 if (group / "cpu.max").exists() else 1, cores)
 
     def rest(self) -> None:
-        """End all burning, and wait until the servers are idle and nothing is held, REST_S at the most.
+        """End all burning, and wait at most REST_S until the servers are idle and nothing is held.
 
         Raises SetupError.
         """
@@ -157,7 +157,7 @@ class Servers:
             before = now
 
     def capacity_per_s(self, path: str) -> float:
-        """Return how many requests for `path` all can do in a second, measured now. Raises SetupError."""
+        """Measure and return the servers' capacity for `path`, in requests a second. Raises SetupError."""
         if self._scenario.static:
             raise SetupError(
                 f"{self._scenario.name}: static servers have no capacity: give levels, not parts"
@@ -169,14 +169,14 @@ class Servers:
         for earlier, now in zip(before, self.read(), strict=True):
             if now.served <= earlier.served or now.cpu_s <= earlier.cpu_s:
                 raise SetupError(
-                    f"{now.server} counts no request for {path}: is that one of the demo server's?"
+                    f"{now.server} counts no request for {path}: is that one of the demo server's paths?"
                 )
             costs_s[now.server] = (now.cpu_s - earlier.cpu_s) / (now.served - earlier.served)
         cores = len(os.sched_getaffinity(0))
         return cpu_limits.capacity_per_s(self._scenario.servers, costs_s, path, cores)
 
     def check(self) -> None:
-        """Raise SetupError when something has ended by itself, or an event did not happen."""
+        """Raise SetupError if something has ended by itself, or an event did not happen."""
         for name, process in self._running.items():
             try:
                 process.check()
@@ -213,7 +213,7 @@ class Servers:
             )
 
     def _start_servers(self) -> None:
-        # All at once: most of a start is Python's own, and a server waits for nobody.
+        # All at once: most of a start is Python's own, and servers do not depend on each other.
         for server, port in zip(self._scenario.servers, self._place.server_ports, strict=True):
             files = self._files[server.name]
             self._start(server_part(server, port, files), files.server_log)

@@ -1,4 +1,4 @@
-"""Runs one demo server: socket, CPU limit, routes, and everything undone at the end."""
+"""Runs one demo server: socket, CPU limit, routes, and the clean-up at the end."""
 
 import argparse
 import contextlib
@@ -21,14 +21,14 @@ from steelyard_loadtest.server.pace import Pace
 from steelyard_loadtest.server.whole_answers import WholeAnswers
 from steelyard_loadtest.server.work import SlowDisk, write_sync_read
 
-# Above nginx's 60 s and Envoy's hour for idle connections to a server: the load balancer must be the side
-# that closes first, or a request can meet a closing connection.
+# Above nginx's 60 s and Envoy's hour for idle connections to a server. The load balancer must close first;
+# otherwise a request can meet a closing connection.
 KEEP_ALIVE_S = 3700
 SHUTDOWN_S = 3  # for requests under way; a supervisor kills after 10
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until a signal; 0 at an orderly end, 1 with one line on stderr when it cannot start."""
+    """Serve until a signal; 0 after an orderly end, 1 with one line on stderr when it cannot start."""
     options = parser(__doc__).parse_args(arguments)
     host, port, name = options.host, options.port, options.name
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -54,8 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             undo.callback(options.pid_file.unlink, missing_ok=True)
             fresh = options.pid_file.with_name(f".{options.pid_file.name}.{os.getpid()}")
             fresh.write_text(f"{os.getpid()}\n")
-            fresh.replace(options.pid_file)  # in one step: an agent may read it at any moment
-        print(f"{name}: http://{host}:{port} {held.told}", file=sys.stderr, flush=True)
+            fresh.replace(options.pid_file)  # in one step, because an agent may read it at any moment
+        print(f"{name}: http://{host}:{port} {held.text}", file=sys.stderr, flush=True)
         _serve(options, listener, burners, Pace(held.paced_cores, burners.count), count)
     return 0
 
@@ -88,7 +88,7 @@ def _serve(
             lifespan="off",
             log_level="warning",
             access_log=False,
-            proxy_headers=False,  # a burn must come from a loopback peer, not from one that says so
+            proxy_headers=False,  # a burn must come from a loopback peer, whatever its headers
             server_header=False,
             headers=[("X-Served-By", options.name)],
             timeout_keep_alive=KEEP_ALIVE_S,

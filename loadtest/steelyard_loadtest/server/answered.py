@@ -1,6 +1,6 @@
-"""The requests of a load: their number in a file, the load report that each answer carries, and the workers.
+"""The requests of a load: their count in a file, the load report of each answer, and the workers.
 
-A server whose CPU quota is used up cannot answer a question; its count file can be read.
+A server whose CPU quota is used up cannot answer a question, but its count file can be read.
 
 The load report is the agent's newest ORCA value with the rate of requests added, which the agent cannot know:
 
@@ -9,10 +9,9 @@ The load report is the agent's newest ORCA value with the rate of requests added
 Envoy's client_side_weighted_round_robin divides the rate by the utilization.
 (xds.data.orca.v3.OrcaLoadReport, as text.)
 
-A server may have a bounded pool of workers, as PHP-FPM or Gunicorn have one. A
-request holds a worker until it is answered, whether it computes or waits; the
-others wait for one in the order in which they came. So a pool can be full while
-the CPU idles (`/sleep`). `/metrics` says how full, and takes no worker:
+A server may have a bounded pool of workers, like PHP-FPM or Gunicorn. A request holds a worker until it is
+answered, whether it computes or waits. The others wait for a worker in order of arrival. So a pool can be
+full while the CPU idles (`/sleep`). `/metrics` shows its use, and takes no worker:
 
     demo_workers_busy / demo_workers
 """
@@ -29,7 +28,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COUNTED = frozenset({"/", "/io", "/bytes", "/sleep"})
-"""What a load asks for; not what the measuring itself asks."""
+"""Paths of a load; the lab's own questions use other paths."""
 
 COUNT_BYTES = 8
 
@@ -38,17 +37,17 @@ HEADER = "endpoint-load-metrics"
 METRICS = "/metrics"
 
 READ_EVERY_S = 0.25
-"""The agent writes once a second or so; a file read for every request would cost more than the request."""
+"""The agent writes about once a second; reading the file costs more than a request."""
 
 WINDOW_S = 1.0
-"""The agent's own interval: both parts of the report then speak of about the same time."""
+"""The agent's own interval, so that both parts of the report are from about the same time."""
 
 
 class Count:
-    """A counter in a file of 8 bytes, or, without one, in memory.
+    """A counter in a file of 8 bytes, or in memory without one.
 
-    One thread adds. The 8 bytes are written at once, so that no reader sees half of a
-    number, in the machine's order: little endian wherever this runs.
+    One thread adds. The 8 bytes are written at once, so that no reader sees half of a number. They have the
+    machine's order, which is little endian everywhere this runs.
     """
 
     def __init__(self, file: Path | None) -> None:
@@ -67,7 +66,7 @@ class Count:
 class LoadReport:
     """A header's name and value, read again at most every READ_EVERY_S.
 
-    `answered` tells how many requests were answered so far; `clock` is monotonic.
+    `answered` returns the number of requests answered so far; `clock` is monotonic.
     """
 
     def __init__(
@@ -78,7 +77,7 @@ class LoadReport:
         self._header: tuple[bytes, bytes] | None = None
 
     def header(self) -> tuple[bytes, bytes] | None:
-        """Return the header; None while there is no file, or it does not hold an agent's value."""
+        """Return the header; None without a file, or if it does not hold an agent's value."""
         now_s = self._clock()
         if not self._seen or now_s - self._seen[-1][0] >= READ_EVERY_S:
             value = with_rate(self._text(), self._rate_per_s(now_s))
@@ -102,7 +101,7 @@ class LoadReport:
 class Answered:
     """Wraps an ASGI application: counts its answers to a load, and adds the newest load report to them.
 
-    workers: at most so many requests of the load are in it at a time; None: as many as come.
+    workers: most requests of the load in it at a time, while the others wait; None: no bound.
     """
 
     def __init__(
@@ -113,7 +112,7 @@ class Answered:
         self._busy = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, one of the load when a worker is free."""
+        """Pass a request on; a request of the load waits for a free worker."""
         path = scope["path"] if scope["type"] == "http" else ""
         if path == METRICS and self._workers:
             await PlainTextResponse(self._metrics())(scope, receive, send)
@@ -147,7 +146,7 @@ class Answered:
 
 
 def with_rate(text: str, rate_per_s: float | None) -> str | None:
-    """Return the value in an agent's file with the rate added, if one is known; None if it is not one."""
+    """Return the value in an agent's file with the rate added, if known; None if it is no such value."""
     value = text.strip()
     if not value.startswith("TEXT "):
         return None
@@ -155,7 +154,7 @@ def with_rate(text: str, rate_per_s: float | None) -> str | None:
 
 
 def _mapped(file: Path) -> mmap.mmap:
-    # In the old one's place: who has mapped that would crash if it were cut short.
+    # Replaced, not overwritten: a process that has it mapped would crash if it were cut short.
     fresh = file.with_name(f".{file.name}.new")
     fresh.write_bytes(bytes(COUNT_BYTES))
     with fresh.open("r+b") as stream:

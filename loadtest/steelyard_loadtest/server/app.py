@@ -1,11 +1,9 @@
 """The demo server's routes.
 
-CPU work runs in a pool of one thread. On the event loop, a health check would
-wait for every request that is ready before it, one round of 64 connections or
-0.4 s under a limit of 0.15 cores; in the pool the requests queue by themselves,
-and the loop answers whatever is not work at once. One thread, because Python
-runs one at a time anyway: more would only share out the same CPU and make every
-request late where one would be early.
+CPU work runs in a pool of one thread. On the event loop, a health check would wait for every earlier request
+that is ready: one round of 64 connections, or 0.4 s under a limit of 0.15 cores. In the pool the requests
+queue by themselves, and the loop answers everything else at once. There is one thread, because Python runs
+one at a time anyway. More would only divide the same CPU and delay every request instead of some.
 """
 
 import asyncio
@@ -28,16 +26,15 @@ from steelyard_loadtest.server.request_checks import is_local, read
 from steelyard_loadtest.server.work import traces_of_work
 
 DISK_THREADS = 4  # they wait and do not compute; more than one, so that the disk can queue
-ECHOED = 64  # characters: a number, not a way to make the server send what one likes
+ECHOED = 64  # characters: a number, not a way to make the server send arbitrary text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """The handlers of one server: who answers, its limit in cores (None: none), and its workers.
+    """The handlers of one server: its name, its limit in cores (None: none), and its workers.
 
-    delay_s: how late `/` answers instead of working (0: it works). disk: does one
-    operation of so many bytes, asked for at a time of the monotonic clock; gives the
-    seconds it took, or raises OSError.
+    delay_s: `/` answers this late instead of working (0: it works). disk: does one operation of a number of
+    bytes, asked for at a time of the monotonic clock. It returns the seconds it took, or raises OSError.
     """
 
     name: str
@@ -51,7 +48,7 @@ class Server:
     disk_pool: ThreadPoolExecutor
 
     async def work(self, request: Request) -> Response:
-        """`/?work=&echo=`: so much CPU work, or an answer that is late without any; `echo` comes back."""
+        """`/?work=&echo=`: CPU work, or a late answer without any; the answer contains `echo`."""
         echo = request.query_params.get("echo", "")[:ECHOED]
         if self.delay_s:
             await asyncio.sleep(self.delay_s)
@@ -75,18 +72,18 @@ class Server:
         return JSONResponse({"server": self.name, "bytes": size, "disk_ms": round(taken_s * 1000, 3)})
 
     async def body(self, request: Request) -> Response:
-        """`/bytes?n=`: a body of that many bytes."""
+        """`/bytes?n=`: a body of this many bytes."""
         size = read(request_checks.BODY_BYTES, request.query_params)
         return Response(b"\0" * size, media_type="application/octet-stream")
 
     async def sleep(self, request: Request) -> Response:
-        """`/sleep?ms=`: an answer that is late without being busy."""
+        """`/sleep?ms=`: a late answer without being busy."""
         delay_ms = read(request_checks.SLEEP_MS, request.query_params)
         await asyncio.sleep(delay_ms / 1000)
         return JSONResponse({"server": self.name, "slept_ms": delay_ms})
 
     async def health(self, _request: Request) -> Response:
-        """`/healthz`: alive, and what the server has used, so that a load can be fitted to it."""
+        """`/healthz`: alive, and the server's use of CPU, so that a load can be fitted to it."""
         return JSONResponse(
             {
                 "status": "ok",
@@ -111,7 +108,7 @@ class Server:
 
 
 def create_app(server: Server) -> Starlette:
-    """Make the ASGI application. The header X-Served-By is uvicorn's to add: it costs nothing there."""
+    """Make the ASGI application. uvicorn adds the header X-Served-By, where it costs nothing."""
     routes = [
         Route("/", server.work),
         Route("/io", server.io),

@@ -26,7 +26,7 @@ def whole(lowest: int, highest: int, unit: str, why: str = "") -> Callable[[str]
     """Take a whole number of units within bounds."""
 
     def parse(text: str) -> int:
-        # Of so many digits, as int() refuses a number of thousands of them with an error of its own.
+        # Few digits, because int() refuses thousands of them with an error of its own.
         if not re.fullmatch(r"\s*[0-9]{1,15}\s*", text) or not lowest <= int(text) <= highest:
             raise argparse.ArgumentTypeError(
                 f"a whole number of {unit} from {lowest} to {highest}{why}, not {text!r}"

@@ -1,9 +1,8 @@
-"""One CPU burner: spins until its time is up or its parent is gone.
+"""One CPU burner: spins until its time is up or its parent has ended.
 
-Run as `python burner.py SECONDS PARENT_PID CORES`, a separate process: as a thread it
-would fight the server for Python's lock, and the server would be slow for a
-reason that no neighbour has. Imports only what starts quickly, because under a
-limit of 0.15 cores an import is long.
+Run as `python burner.py SECONDS PARENT_PID CORES`, a separate process. As a thread it would compete with the
+server for Python's lock, and the server would be slow for another reason than a neighbour. It only imports
+what starts quickly, because imports take long under a limit of 0.15 cores.
 """
 
 import os
@@ -12,7 +11,7 @@ import time
 
 
 def spin(deadline_s: float, parent: int, cores: float) -> None:
-    """Use so much CPU until the monotonic clock reads deadline_s or the process's parent is not `parent`."""
+    """Use this much CPU until the monotonic clock reads deadline_s, or `parent` has ended."""
     while time.monotonic() < deadline_s and os.getppid() == parent:
         began_s = time.process_time()
         for _ in range(20_000):  # about 0.5 ms, so both conditions are seen soon

@@ -1,4 +1,4 @@
-"""Holds a CPU limit by a control group with a quota, v1 or v2; where none can be made, says why."""
+"""Holds a CPU limit by a control group with a quota, v1 or v2; if none can be made, returns the reason."""
 
 import contextlib
 import os
@@ -10,18 +10,18 @@ from typing import NamedTuple
 LOWEST_CORES = 0.05  # a cgroup's quota of 1 ms in 20 ms
 
 PARENT = "steelyard-demo"
-# A group that used up its quota stands still until the period ends: the kernel's 100 ms would put pauses of
-# 85 ms into the latencies of a server of 0.15 cores, 20 ms makes them 17. No quota may be under 1 ms.
+# A group that has used up its quota stops until the period ends. The kernel's 100 ms would put pauses of 85
+# ms into the latencies of a server of 0.15 cores; 20 ms makes them 17. No quota may be under 1 ms.
 PERIOD_US = 20_000
 
 
 class LimitError(Exception):
-    """No group can be made here; the message says why."""
+    """No group can be made here; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """The directory under which groups may be made, and the one that the process is in now."""
+    """The directory under which groups may be made, and the process's present one."""
 
     version: int
     base: Path
@@ -29,33 +29,33 @@ class Place:
 
 
 class Held(NamedTuple):
-    """A sentence about the limit, and what of it the process has to hold itself (see `pace`)."""
+    """A sentence about the limit, and the part of it that the process has to hold itself (see `pace`)."""
 
-    told: str
+    text: str
     paced_cores: float | None = None
 
 
 @contextlib.contextmanager
 def hold(limit_cores: float | None, group: str) -> Iterator[Held]:
-    """Hold this process and its children to limit_cores by a control group of this name, where one can be."""
+    """Hold this process and its children to limit_cores by a control group of this name, if possible."""
     if limit_cores is None:
         yield Held("CPU not limited")
         return
-    told = f"CPU limited to {limit_cores:g} cores by"
+    text = f"CPU limited to {limit_cores:g} cores by"
     try:
         place = _place()
         directory = enter(place, group, limit_cores)
     except LimitError as error:
-        yield Held(f"{told} (no cgroup: {error}) pauses", limit_cores)
+        yield Held(f"{text} (no cgroup: {error}) pauses", limit_cores)
         return
     try:
-        yield Held(f"{told} cgroup {directory} (v{place.version})")
+        yield Held(f"{text} cgroup {directory} (v{place.version})")
     finally:
         leave(place, directory)
 
 
 def _place() -> Place:
-    # Only here: where no group is made, as in the demo server's image, no agent need be installed.
+    # Imported here, because the demo server's image makes no group and has no agent.
     from steelyard_agent.cgroup_text import locate, parse_membership, parse_mounts
 
     if os.geteuid() != 0:
@@ -66,15 +66,15 @@ def _place() -> Place:
     if group is None:
         raise LimitError("no cpu controller is mounted")
     current, version = Path(group.folder), group.mount.version
-    # v1: nested, to keep an outer quota. In v2 a group with processes may not share out a controller, apart
-    # from the root.
+    # v1: nested, to keep an outer quota. In v2 only the root may have both processes and controllers for
+    # children.
     return Place(version=version, base=current if version == 1 else Path(group.mount.point), current=current)
 
 
 def enter(place: Place, name: str, limit_cores: float) -> Path:
-    """Make (or take over: a killed server leaves one behind) the group `name`, and move this process in.
+    """Make the group `name`, or take over one left by a killed server, and move this process in.
 
-    Returns its directory. Raises LimitError, which says why no group can be made here.
+    Returns its directory. Raises LimitError with the reason if no group can be made here.
     """
     directory = place.base / PARENT / name
     try:
@@ -94,7 +94,7 @@ def enter(place: Place, name: str, limit_cores: float) -> Path:
 
 
 def leave(place: Place, group: Path) -> None:
-    """Go back to where the process was and remove the group, unless others are still in it."""
+    """Return to the process's previous group and remove this one, unless others are still in it."""
     with contextlib.suppress(OSError):
         (place.current / "cgroup.procs").write_text(str(os.getpid()))
     for directory in (group, group.parent):
@@ -103,7 +103,7 @@ def leave(place: Place, group: Path) -> None:
 
 
 def write_quota(directory: Path, version: int, limit_cores: float) -> None:
-    """Tell a group that has its period how much CPU it may use. Raises OSError."""
+    """Set the quota of a group that has its period. Raises OSError."""
     quota_us = max(round(limit_cores * PERIOD_US), 1000)
     if version == 2:
         (directory / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")

@@ -1,4 +1,4 @@
-"""The demo server's command line: what may be given, and what is refused."""
+"""The demo server's command line: its flags and their bounds."""
 
 import argparse
 import os
@@ -11,7 +11,7 @@ from steelyard_loadtest.server.cpu_limit import LOWEST_CORES
 from steelyard_loadtest.server.request_checks import SLEEP_MS
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # a peer's name in every Steelyard format
-# From one operation in ten seconds to more than the emulation's own sleep (0.1 ms late) can tell apart.
+# From one operation in ten seconds to more than the emulation's own sleep (0.1 ms late) can distinguish.
 LOWEST_DISK_OPS, HIGHEST_DISK_OPS = 0.1, 5000
 
 
@@ -23,22 +23,20 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     flag("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     flag("--port", required=True, type=whole(0, 65_535, "port"), help="port to listen on; 0 takes a free one")
     cores = number(LOWEST_CORES, os.cpu_count() or 1, "cores", " (this machine's)")
-    told = "CPU limit, by a control group's quota as root, else by pauses after work (default: none)"
-    flag("--cpu-limit", type=cores, metavar="CORES", help=told)
+    limit = "CPU limit, by a control group's quota as root, otherwise by pauses after work (default none)"
+    flag("--cpu-limit", type=cores, metavar="CORES", help=limit)
     delay_ms = number(0, SLEEP_MS.highest, "milliseconds")
-    told = "/ does no CPU work and answers so much later (default: it works)"
-    flag("--delay-ms", type=delay_ms, default=0.0, metavar="MS", help=told)
+    delay = "delay of answers to /, instead of CPU work (default: it works)"
+    flag("--delay-ms", type=delay_ms, default=0.0, metavar="MS", help=delay)
     ops = number(LOWEST_DISK_OPS, HIGHEST_DISK_OPS, "operations a second")
-    told = "/io queues for one emulated disk that does so many operations a second (default: the real)"
-    flag("--disk-ops", type=ops, metavar="OPS_PER_S", help=told)
-    told = "at most so many requests at a time, the others wait; /metrics says how many (default: no bound)"
-    flag("--workers", type=whole(1, 9999, "workers"), metavar="N", help=told)
+    disk = "operations a second of one emulated disk for /io (default: the real disk)"
+    flag("--disk-ops", type=ops, metavar="OPS_PER_S", help=disk)
+    workers = "maximum of requests at a time, while others wait; /metrics shows them (default: no bound)"
+    flag("--workers", type=whole(1, 9999, "workers"), metavar="N", help=workers)
     file = partial(flag, type=Path, metavar="FILE")
-    file("--pid-file", help="write the process id there")
-    told = "keep the number of requests answered there, as 8 bytes, little endian"
-    file("--count-file", help=told)
-    told = "send the load report that the agent keeps there (steelyard-agent --orca FILE) with each answer"
-    file("--orca-file", help=told)
+    file("--pid-file", help="file for the process id")
+    file("--count-file", help="file for the number of answered requests, 8 bytes, little endian")
+    file("--orca-file", help="the agent's load report, sent with each answer (steelyard-agent --orca FILE)")
     return made
 
 

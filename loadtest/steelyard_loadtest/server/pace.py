@@ -1,10 +1,11 @@
-"""Holds a server to a CPU limit where no control group can: who has worked pauses until its time is paid.
+"""Holds a server to a CPU limit without a control group: after working, it pauses until its time is paid.
 
     paid_at = max(paid_at, now - SLOT_S) + used / share,    share = cores / (1 + burners)
 
-used: the CPU seconds of the whole process since the last pause, its event loop's too. So a request takes as
-long as on a CPU of that share. What is answered without work in a thread (`/bytes`, `/sleep`) is paid by the
-next that has some. The burners each hold a share of their own, as a kernel would give them (see `burner`).
+used: the CPU seconds of the whole process since the last pause, including its event loop's. So a request
+takes as long as on a CPU of that share. Answers without work in a thread (`/bytes`, `/sleep`) are paid by the
+next request with such work. The burners each hold a share of their own, as a kernel would give them (see
+`burner`).
 """
 
 import time
@@ -15,13 +16,13 @@ from typing import TypeVar
 T = TypeVar("T")
 
 SLOT_S = 0.020
-"""An idle server saves no more than this, which is the period of a control group's quota."""
+"""An idle server saves at most this, the period of a control group's quota."""
 
 
 class Pace:
     """The limit of one process; cores None: it has none, or something else holds it.
 
-    burners: tells how many processes of a neighbour share the limit now.
+    burners: returns the number of a neighbour's processes that share the limit now.
     """
 
     def __init__(self, cores: float | None, burners: Callable[[], int]) -> None:
@@ -30,7 +31,7 @@ class Pace:
         self._lock = Lock()  # several threads wait for a disk
 
     def after(self, work: Callable[..., T], *arguments: object) -> T:
-        """Work, and return when what the process used is paid."""
+        """Work, and return when the time that the process used is paid."""
         result = work(*arguments)
         if self._cores is not None:
             time.sleep(max(self._debt_s(self._cores), 0.0))

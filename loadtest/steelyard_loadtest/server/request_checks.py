@@ -1,13 +1,12 @@
-"""What a request may ask: query arguments with bounds, and who may burn CPU. Pure.
+"""Checks of requests: query arguments with bounds, and permission to burn CPU. Pure.
 
-Knows nothing of HTTP beyond headers and the status of a refusal. Every
-bound is there so that a typing error cannot fill the disk or the memory of the
-machine that the demo runs on.
+It knows nothing of HTTP beyond headers and the status of a refusal. Bounds prevent a typing error from
+filling the disk or the memory of the demo's machine.
 
-Only a request from this machine itself may burn CPU. A peer address alone does not
-tell: behind a load balancer on this machine every client has a loopback address. So
-the Host must name this machine too (nginx sends its upstream's name or the client's
-Host), and a forwarding header means somebody else stands behind the peer.
+Only a request from this machine itself may burn CPU. A peer address alone does not show that, because behind
+a load balancer on this machine every client has a loopback address. So the Host must name this machine, too
+(nginx sends its upstream's name or the client's Host). A forwarding header means that the peer forwards for
+another client.
 """
 
 import argparse
@@ -24,7 +23,7 @@ FORWARDING = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One query argument, its unit, its default and the values it may take (both ends included)."""
+    """One query argument, its unit, its default and its bounds (both ends included)."""
 
     name: str
     unit: str
@@ -42,7 +41,7 @@ BURN_WORKERS = Argument("workers", "processes", default=2, lowest=1, highest=8)
 
 
 def read(argument: Argument, query: Mapping[str, str]) -> int:
-    """Return the argument's value, its default where it is absent. Raises HTTPException."""
+    """Return the argument's value, or its default if absent. Raises HTTPException."""
     parse = whole(argument.lowest, argument.highest, argument.unit)
     try:
         return parse(query.get(argument.name, str(argument.default)))
@@ -51,7 +50,7 @@ def read(argument: Argument, query: Mapping[str, str]) -> int:
 
 
 def is_loopback_name(name: str) -> bool:
-    """Say whether a host name or address is this machine's loopback."""
+    """Return whether a host name or address is this machine's loopback."""
     if name == "localhost":
         return True
     try:
@@ -61,14 +60,14 @@ def is_loopback_name(name: str) -> bool:
 
 
 def host_name(host: str) -> str:
-    """Take the port and the brackets off a Host header."""
+    """Return a Host header without port and brackets."""
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0]
 
 
 def is_local(client: str | None, headers: Mapping[str, str]) -> bool:
-    """Say whether client address and headers (lower-case names) are those of a direct local request."""
+    """Return whether client address and headers (lower-case names) are those of a direct local request."""
     if client is None or any(name in headers for name in FORWARDING):
         return False
     return is_loopback_name(client) and is_loopback_name(host_name(headers.get("host", "")))

@@ -1,7 +1,7 @@
-"""uvicorn's HTTP protocol, but for one thing: an answer's header and body go out in one write.
+"""uvicorn's HTTP protocol with one change: an answer's header and body are one write.
 
-uvicorn writes one after the other. A server that is stopped or killed between the two has begun its answer,
-and a balancer that has read the header cannot ask another one: the request is lost, though others are well.
+uvicorn writes them separately. A server that is stopped or killed between the two has begun its answer. A
+balancer that has read the header cannot ask another server, so the request is lost although others are well.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 
 class WholeAnswers(HttpToolsProtocol):
-    """Writes what the application sends without waiting in between at once."""
+    """Combines everything that the application sends without waiting into one write."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin a connection."""
@@ -20,7 +20,7 @@ class WholeAnswers(HttpToolsProtocol):
 
 
 class _Joined:
-    """A transport that holds what is written until the loop's next turn."""
+    """A transport that holds writes until the loop's next turn."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport

@@ -1,7 +1,7 @@
-"""The work of one request: a product of matrices, or a temporary file; and a disk that is slow.
+"""The work of one request: a product of matrices, or a temporary file; and an emulated slow disk.
 
-In plain Python on purpose: the locust study's server multiplies two 20x20 matrices
-in Python, and the point is to be busy for a moment, not to be quick.
+In plain Python on purpose: the locust study's server multiplies two 20x20 matrices in Python, and the point
+is to be busy for a moment, not to be quick.
 """
 
 import os
@@ -17,7 +17,7 @@ SIZE = 20  # the study's size; about 0.5 ms of CPU on a 2020s core
 CHUNK_BYTES = 1024**2
 
 MOST_LATE_S = 0.1
-"""What an emulated disk catches up at most: some late sleeps, not a time in which the real one was slow."""
+"""Most time that an emulated disk catches up: some late sleeps, not a time in which the real one was slow."""
 
 
 def random_matrix(random: Random, size: int = SIZE) -> Matrix:
@@ -37,14 +37,14 @@ def trace(matrix: Matrix) -> float:
 
 
 def traces_of_work(random: Random, times: int) -> float:
-    """Multiply two random 20x20 matrices so many times; give the sum of the products' traces."""
+    """Multiply two random 20x20 matrices this many times; return the sum of the products' traces."""
     return sum(trace(multiply(random_matrix(random), random_matrix(random))) for _ in range(times))
 
 
 def write_sync_read(size: int) -> float:
-    """Write `size` bytes to a file without a name, fsync, read them back; give the seconds it took.
+    """Write `size` bytes to a file without a name, fsync, read them back; return the seconds it took.
 
-    Raises OSError where the disk is full or not writable.
+    Raises OSError if the disk is full or not writable.
     """
     started_s = time.monotonic()
     with tempfile.TemporaryFile() as file:
@@ -60,13 +60,12 @@ def write_sync_read(size: int) -> float:
 
 
 class SlowDisk:
-    """An emulated slow disk: one operation at a time, each of which takes it for 1/ops_per_s.
+    """An emulated slow disk: one operation at a time, each taking 1/ops_per_s.
 
-    An operation is a real `write_sync_read` on this machine's disk, whatever its
-    size; the device then stays taken until its time is up. Nothing of the kernel is
-    slowed down: it is the queue for one slow device that is emulated, and where the
-    real disk is slower still, it is that slow. The queue is the caller's: a pool of
-    one thread. `clock` and `sleep` are in seconds.
+    An operation is a real `write_sync_read` on this machine's disk, of any size; the device then stays taken
+    until its time is up. Nothing in the kernel is slowed down. The queue for one slow device is emulated, and
+    if the real disk is slower, its own time counts. The queue is the caller's: a pool of one thread. `clock`
+    and `sleep` are in seconds.
     """
 
     def __init__(
@@ -82,10 +81,10 @@ class SlowDisk:
         self._free_s = clock()
 
     def write_sync_read(self, size: int, asked_s: float) -> float:
-        """Do an operation that was asked for at asked_s; give the seconds it took. Raises OSError."""
+        """Do an operation that was asked for at asked_s; return the seconds it took. Raises OSError."""
         started_s = self._clock()
-        # From when the device was free or asked, not from when the thread woke: on a busy machine a sleep
-        # ends some ms late, and a disk whose queue is full would do a fourth less than it says.
+        # Counted from when the device was free or asked, not from when the thread woke. On a busy machine a
+        # sleep ends some ms late, and a disk with a full queue would do a fourth less than declared.
         begins_s = max(self._free_s, asked_s, started_s - MOST_LATE_S)
         self._free_s = begins_s + self._takes_s
         self._operation(size)
