@@ -35,7 +35,7 @@ end
 local HOW_PATH = 'write it as check = { path = "/healthz" }'
 
 -- The fields, as in docs/contract/check.json. Texts go into a request unchanged: nothing in them may end its line.
--- `tcp` is an option of nginx.conf alone: older nginx would refuse a table that has it.
+-- `tcp` is an option of nginx.conf alone: a weight table cannot have it.
 _M.FIELDS = {
     { name = "path", kind = "text", is_right = validate.text("^/[!-~]*$", 1001), problem = "is no path",
       remedy = HOW_PATH },
