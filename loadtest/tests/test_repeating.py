@@ -33,7 +33,7 @@ def test_work_that_never_succeeded_is_an_error_with_its_reason() -> None:
         tried.set()
         raise ProgramError("memcached does not store it")
 
-    never = pytest.raises(ProgramError, match="never done: memcached does not store it")
+    never = pytest.raises(ProgramError, match="never succeeded: memcached does not store it")
     with never, repeating(work, interval_s=0.001):
         assert tried.wait(PATIENCE_S)
 
