@@ -1,8 +1,8 @@
-"""CPU time of the controller's ticks with a real Memcached: all that a tick does, at several sizes.
+"""CPU time of the controller's whole ticks with a real Memcached, at several sizes.
 
     .venv/bin/python controller/benchmarks/bench_cycle.py [--ticks 5] [--redis] [--sizes 1000x10] [--nginx]
 
-Every sample and report is new at every tick, which is the most there is to do. With --nginx also what an
+Every sample and report is new at every tick, the most work possible. With --nginx also what an
 nginx without requests costs that serves these upstreams.
 """
 
@@ -99,7 +99,7 @@ async def _measure(
     names = [f"upstream-{number}" for number in range(upstreams)]
     for name in names:
         loop.follow(name, Declaration(upstream=_upstream(peers, balancers)))
-    # Nothing is kept of what is not declared.
+    # The controller keeps nothing about undeclared servers.
     await store.declare(lease, {name: loop.cycles[name].declaration for name in names})
     used = []
     for tick in range(ticks + 1):

@@ -1,4 +1,4 @@
-"""How long a law's step takes, at 10 to 10,000 peers: `make bench-law`.
+"""The time of a law's step at 10 to 10,000 peers: `make bench-law`.
 
 Every size is measured in turns with the others, so that a noisy machine slows
 all of them alike; the median of the turns is printed. The growth factor is the
@@ -18,7 +18,7 @@ from steelyard_controller.laws.snapshot import Snapshot
 
 SIZES = (10, 100, 1_000, 10_000)
 TARGET_MS = 50.0
-"""What a step of 10,000 peers may take: a twentieth of the tick."""
+"""Target for a step of 10,000 peers: a twentieth of the tick."""
 
 
 def snapshots(k: int, *, ticks: int, rng: np.random.Generator) -> list[Snapshot]:

@@ -1,10 +1,10 @@
-"""CPU of a controller that Envoys ask: a real one, before so many fake Envoys and servers.
+"""CPU time of a real controller with fake Envoys and servers.
 
     PYTHONPATH=. .venv/bin/python controller/benchmarks/bench_xds.py
 
-Every sample is new at every tick, so that every weight changes, which is the most there is to do. Each fake
-Envoy has a connection of its own, follows the upstream (delta), acknowledges what it is sent, and reports
-once a second what at most BUSY of the servers did. The row of 0 Envoys is what a tick costs by itself.
+Every sample is new at every tick, so that every weight changes: the most work possible. Each fake Envoy has a
+connection of its own, follows the upstream (delta) and acknowledges all messages. Once a second, it reports
+on at most BUSY of the servers. The row of 0 Envoys is the cost of a tick by itself.
 """
 
 import asyncio

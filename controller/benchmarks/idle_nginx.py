@@ -1,4 +1,4 @@
-"""What an nginx without requests costs that serves the upstreams of a Memcached: bench_cycle.py --nginx."""
+"""The cost of an nginx without requests that serves a Memcached's upstreams: bench_cycle.py --nginx."""
 
 import json
 import statistics
@@ -70,7 +70,7 @@ class _Tables:
 
 
 def measure(upstreams: int, memcached_port: int, seconds: int) -> str:
-    """Return in a line what one idle worker costs in so many seconds, and how late it serves new tables."""
+    """Return a line about one idle worker: its cost over a number of seconds, and its delay of new tables."""
     client = Client(("127.0.0.1", memcached_port), no_delay=True)
     tables = _Tables(client, upstreams)
     with TemporaryDirectory() as folder:
@@ -86,10 +86,10 @@ def measure(upstreams: int, memcached_port: int, seconds: int) -> str:
             process.terminate()
             process.wait()
     return (
-        f"# nginx: {1000 * cpu:.0f} ms of CPU a second; Memcached: {used['cmd_get']:.0f} keys and "
-        f"{used['bytes_written'] / 1e6:.2f} MB a second out, {used['bytes_read'] / 1e6:.2f} MB a second in; "
-        f"new tables are all served after {statistics.median(late_s):.2f} s, {max(late_s):.2f} at most; "
-        f"{used_mb:.1f} MB of the shared dict"
+        f"# nginx: {1000 * cpu:.0f} ms of CPU a second. Memcached: {used['cmd_get']:.0f} keys and "
+        f"{used['bytes_written'] / 1e6:.2f} MB a second out, {used['bytes_read'] / 1e6:.2f} MB a second in. "
+        f"All new tables are served after {statistics.median(late_s):.2f} s (at most {max(late_s):.2f} s). "
+        f"Shared dict: {used_mb:.1f} MB"
     )
 
 

@@ -1,6 +1,6 @@
 """The plots of docs/research/law.md: `make plot-law`.
 
-The laws in the fluid model that the tests use too: no noise, so what moves is the law.
+The laws run in the tests' fluid model, which has no noise: every movement comes from the law.
 """
 
 import sys
@@ -58,7 +58,7 @@ def decided(
     law: laws.Law, ticks: int, demand: Callable[[int], float], *, late: int = 0,
     others: Floats = OTHER_INDICATORS, **more: Any,  # noqa: ANN401 - the model's
 ) -> list[Decision]:  # fmt: skip
-    """Run a law on four servers alike, whose samples and reports are so late."""
+    """Run a law on four equal servers, with samples and reports `late` ticks old."""
     servers = Servers(capacity=np.full(4, CAPACITY), others=others)
     return list(
         decisions(law, servers, ticks=ticks, demand=demand, late_samples=late, late_reports=late, **more)
@@ -90,7 +90,7 @@ def step_responses() -> None:
 
 
 def anatomy() -> None:
-    """Draw what the default law's weight is made of in the hardest case."""
+    """Draw the parts of the default law's weight in the hardest case."""
     run = decided(
         laws.create("steelyard"), 90, steady(0.9 * (3 * CAPACITY + SLOWED)), late=2, event=loses_half
     )[55:]
@@ -131,12 +131,12 @@ def paper_eigenvalue() -> None:
         panel.set_xlabel("tick (s)")
     panels[0].set_ylabel("share of server 0")
     panels[0].legend(fontsize=8)
-    figure.suptitle("A tick of a tenth less capacity at 10, and what the paper's law makes of it")
+    figure.suptitle("The paper's law after a tick with a tenth less capacity, at 10")
     saved(figure, "law-paper")
 
 
 def fades_and_fails() -> None:
-    """Draw that weights stand as traffic fades, and a server that fails fast."""
+    """Draw weights as traffic fades, and for a server that fails fast."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 3.6), layout="constrained")
     fading = decided(
         laws.create("steelyard"),
@@ -148,7 +148,7 @@ def fades_and_fails() -> None:
     left.plot([each.columns["prior_share"][0] for each in fading], color="tab:orange", label="prior's part")
     left.axhline(0.4, color="black", linestyle=":", linewidth=0.8, label="its baseline")
     left.axvspan(100, 300, color="grey", alpha=0.15, label="traffic fades to nothing")
-    left.set_title("Traffic fades, what was learnt stays", fontsize=9)
+    left.set_title("Traffic fades, the estimates stay", fontsize=9)
 
     def fails(tick: int, servers: Servers) -> None:
         if tick in (60, 160):

@@ -1,6 +1,6 @@
 """The control laws: snapshots in, weights out. Pure: no I/O, no clock, no settings.
 
-One law a file, which brings its parameters, schema and presentation; this is the list of them.
+Each law is a file with its parameters, schema and presentation; the registry is here.
 """
 
 from collections.abc import Mapping
@@ -46,8 +46,8 @@ NAMES: tuple[str, ...] = tuple(_LAWS)
 def create(name: str, parameters: Mapping[str, float] = MappingProxyType({})) -> Law:
     """Return a law with its parameters set.
 
-    Raises ValueError, naming what is wrong and the remedy, for an unknown law or parameter and
-    for a value out of range.
+    Raises ValueError with the fault and the remedy for an unknown law or parameter and for a value out of
+    range.
     """
     if name not in _LAWS:
         raise ValueError(f"there is no law {name!r}; choose one of: {', '.join(NAMES)}")
@@ -62,12 +62,12 @@ def parameters_of(name: str) -> tuple[Parameter, ...]:
 
 
 def presentation_of(name: str) -> Presentation:
-    """Return how a law shows itself: its sentence, its colour, its steps, its reasons."""
+    """Return the presentation of a law: its sentence, colour, steps and reasons."""
     return _LAWS[name].presentation
 
 
 def describe() -> dict[str, Any]:
-    """Return every law with its presentation and parameters as a JSON-able object."""
+    """Return every law with its presentation and parameters, ready for JSON."""
     return {
         "laws": [
             {"name": name}
@@ -79,9 +79,9 @@ def describe() -> dict[str, Any]:
 
 
 def encode_memory(law_name: str, memory: Memory) -> dict[str, object]:
-    """Return a law's memory as a JSON-able object, with the law's name and a version.
+    """Return a law's memory, ready for JSON, with the law's name and a version.
 
-    Raises ValueError when the memory is another law's: the caller's bug.
+    Raises ValueError for the memory of another law, a bug of the caller.
     """
     if memory.law != law_name:
         raise ValueError(f"this is the memory of law {memory.law}, not of {law_name}")
@@ -89,7 +89,7 @@ def encode_memory(law_name: str, memory: Memory) -> dict[str, object]:
 
 
 def decode_memory(law: Law | str, document: object) -> Memory | None:
-    """Read what `encode_memory` wrote; None when it is another law's, another version's or damaged."""
+    """Read a memory from `encode_memory`; None if it is of another law or version, or damaged."""
     name = law if isinstance(law, str) else law.name
     if name not in _LAWS:
         return None

@@ -1,7 +1,7 @@
-"""Run several laws at once: the live one and its shadows; and blend two laws' weights in a migration.
+"""Several laws at once: the live one and its shadows, and the blend of two laws in a migration.
 
-Pure. A shadow law steps on the same snapshots and keeps its own memory, so that
-it can become the live one without warming up. A migration goes from 0 to 100 %.
+Pure. A shadow law steps on the same snapshots and keeps its own memory, so that it can become the live one
+without warming up. A migration goes from 0 to 100 %.
 """
 
 from collections import defaultdict
@@ -27,7 +27,7 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """The laws of one upstream, what each remembers, and the snapshot that they step on."""
+    """The laws of one upstream, their memories, and the snapshot to step on."""
 
     laws: Mapping[str, Law]
     memories: Mapping[str, Memory]
@@ -35,11 +35,10 @@ class Due:
 
 
 def step_upstreams(due: Sequence[Due]) -> list[StepResult]:
-    """Step the laws of several upstreams: at once where law, parameters and shape are the same.
+    """Step the laws of several upstreams: at once if law, parameters and shape are the same.
 
-    A law without a memory starts with the empty one.
-    numpy takes longer to begin than to reckon with ten peers: of a hundred such upstreams it takes a
-    twentieth of the time together.
+    A law without a memory starts with the empty one. Calls of numpy take longer to start than to compute with
+    ten peers: a hundred such upstreams together take a twentieth of the time.
     """
     results = [StepResult(memories={}, decisions={}) for _ in due]
     groups = defaultdict(list)
@@ -58,12 +57,12 @@ def step_upstreams(due: Sequence[Due]) -> list[StepResult]:
 
 
 def blend(before: Decision, after: Decision, percent: float) -> Decision:
-    """Return the decision that is `percent` of the way from one law's to another's.
+    """Return the decision at `percent` of the way from one law's to another's.
 
         W_j = (1 - percent/100) W_before,j + (percent/100) W_after,j
 
-    0 and 100 are the decisions themselves. Raises ValueError for a percentage out of 0..100, and
-    for decisions on different peers: the caller's bug.
+    0 and 100 are the decisions themselves. Raises ValueError for a percentage out of 0..100, and for
+    decisions about different peers, a bug of the caller.
     """
     if not 0 <= percent <= 100:
         raise ValueError(f"a blend of {percent:g} %; give 0 to 100")
@@ -74,7 +73,7 @@ def blend(before: Decision, after: Decision, percent: float) -> Decision:
     if percent == 100:
         return after
     part = percent / 100.0
-    # The two laws may have been given a different S.
+    # The two laws may have a different S.
     weights = (1.0 - part) * before.weights * (after.total / before.total) + part * after.weights
     # Both laws kept the pins; neither a different S nor rounding may move them.
     pinned = ~np.isnan(after.columns["pinned"])

@@ -1,13 +1,12 @@
-"""The law `cswrr`: client-side weighted round robin, as Envoy and gRPC do it, to compare with.
+"""The law `cswrr`: client-side weighted round robin, as in Envoy and gRPC, for comparison.
 
 Pure. gRPC proposal A58, with the busiest indicator as the utilization:
 
     W_j = qps_j / (max_i u_ij + penalty eps_j / qps_j)      qps, eps: requests, failures per second
 
-A report without requests or without load is ignored. A peer whose last useful
-report is older than the expiration, or whose reports have come for less than
-the blackout, has no weight of its own and gets the median of the others' (as
-Envoy does; A58 itself takes the mean). Fewer than two weights: the baseline
+A report without requests or load is ignored. A peer has no weight of its own if its last useful report is
+older than the expiration, or its reports have arrived for less than the blackout. It then gets the median of
+the others' weights, as in Envoy; A58 itself takes the mean. With fewer than two weights, all get the baseline
 (A58: plain round robin).
 """
 
@@ -28,14 +27,14 @@ from steelyard_controller.laws.snapshot import MAX_FIGURE, SMALLEST_FIGURE, Batc
 
 NAN = float("nan")
 
-# The fewest weights that say how peers compare (A58: "fewer than two subchannels ... round robin").
+# The fewest weights that allow a comparison (A58: "fewer than two subchannels ... round robin").
 FEWEST_WEIGHTS = 2
 
 SCHEMA = Schema(
     law="cswrr",
     version=1,
     columns={
-        # The largest counts of the shortest tick over the smallest load that a snapshot can hold.
+        # The largest count of the shortest tick over the smallest load in a snapshot.
         "weight": Column(initial=NAN, high=1e3 * MAX_FIGURE / SMALLEST_FIGURE),
         "reporting_s": Column(),
         "silent_s": Column(),
@@ -74,14 +73,12 @@ PRESENTATION = Presentation(
     reason=_reason,
     steps=(
         Step(
-            "What it does",
+            "Throughput",
             "{capacity_estimate:count} requests per unit of utilization",
             "It has no weight of its own yet.",
             {"own_weight": "It has a weight of its own."},
         ),
-        Step(
-            "Median of the others", "{median_weight:count}", "Taken while a server has no weight of its own."
-        ),
+        Step("Median of the others", "{median_weight:count}", "For servers without a weight of their own."),
     ),
 )
 
@@ -100,7 +97,7 @@ class CswrrParameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The pairs completed at this tick, and their rates, k each; 0 where nothing is `matched`."""
+    """The pairs completed at this tick, and their rates, k each; 0 if not `matched`."""
 
     tick: Ints
     pair: Paired
@@ -110,12 +107,12 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnWeights:
-    """The weight that each peer's last useful report gives it, k; NaN where it has none or it has expired.
+    """The weight from each peer's last useful report, k; NaN: none, or expired.
 
-    silent_s       since its last useful report
-    reporting_s    since its reports began (A58's non_empty_since); an expired peer begins anew
-    blackout       its reports are only watched still
-    usable         it has a weight, and that counts
+    silent_s       seconds since its last useful report
+    reporting_s    seconds since its first report (A58's non_empty_since); expiration resets it
+    blackout       its reports are only watched
+    usable         it has a weight that counts
     """
 
     weight: Floats
@@ -136,7 +133,7 @@ class Cswrr(Law):
     presentation: ClassVar[Presentation] = PRESENTATION
 
     def decide(self, previous: Columns, previous_scalars: Columns, snapshots: Batch) -> Outcome:
-        """Decide by the reports and samples of the last minutes."""
+        """Return the weights by the reports and samples of the last minutes."""
         baseline = baseline_weights(snapshots, law_total(self.bound.S, snapshots.k))
         report = _report(snapshots, previous, previous_scalars)
         own = _own_weights(snapshots, previous, report, self.bound)
@@ -200,7 +197,7 @@ def _report(snapshots: Batch, previous: Columns, previous_scalars: Columns) -> R
 def _own_weights(
     snapshots: Batch, previous: Columns, report: Report, parameters: CswrrParameters
 ) -> OwnWeights:
-    """Return the weights by the reports so far; one without requests or without load is ignored."""
+    """Return the weights by the reports; a report without requests or load is ignored."""
     tick_s = snapshots.tick_s
     qps, load = report.qps, report.pair.load
     useful = report.pair.matched & (load > 0) & (qps > 0) & snapshots.eligible
@@ -212,7 +209,7 @@ def _own_weights(
     weight = np.where(expired, np.nan, np.where(useful, fresh, previous["weight"]))
     begun = (previous["reporting_s"] > 0) & ~expired
     reporting_s = np.where(begun | useful, previous["reporting_s"] * begun + tick_s, 0.0)
-    # The first report opens the blackout; it is over when `blackout` seconds have passed since.
+    # The first report opens the blackout, which lasts `blackout` seconds.
     blackout = (reporting_s > 0) & (reporting_s - tick_s < parameters.blackout)
     return OwnWeights(
         weight=weight,
@@ -232,7 +229,7 @@ def _busiest(snapshots: Batch) -> Floats:
 
 
 def _filled(weight: Floats, usable: Bools, yardsticks: Bools, baseline: Floats) -> tuple[Floats, Floats]:
-    """Return every peer's weight, those without one at the yardsticks' median; and that median, m x 1."""
+    """Return each peer's weight, or the yardsticks' median without one; and that median, m x 1."""
     enough = summed(yardsticks) >= FEWEST_WEIGHTS
     middle = np.where(enough, median(weight, yardsticks), np.nan)
     return np.where(enough, np.where(usable, weight, middle), baseline), middle

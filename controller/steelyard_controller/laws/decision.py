@@ -1,6 +1,6 @@
-"""A law's decision: the weights, and every figure that led to each peer's weight.
+"""A law's decision: the weights, and every figure that led to them.
 
-Pure. Columns like the snapshot's; `explanation.explain` turns one row into words.
+Pure. Columns are like those of the snapshot; `explanation.explain` turns one row into words.
 """
 
 from collections.abc import Mapping
@@ -14,19 +14,18 @@ class Decision:
     """One law's decision on one snapshot; k peers in the snapshot's order.
 
     weights        k, positive, sum to `total` (S)
-    published      k integers >= 1: `weights` by largest remainder to S. They are what the table has
+    published      k integers >= 1: `weights` rounded by largest remainder to sum S, as in the table
     baseline       k, W_S, on the scale of `weights`
-    published_baseline   k integers: `baseline`, likewise
-    score          k, U (eq 6); NaN where it is not known
+    published_baseline   k integers: `baseline`, rounded likewise
+    score          k, U (eq 6); NaN: not known
     alert          whether the law is in its high-load mode
-    indicators         n, the names of the indicators that the law went by
-    entropy_weights    n, of the indicators; they sum to 1
-    capacity_estimate  k, the law's estimate of what a peer can do, in requests per busy second
-                   (NaN where the law has none)
-    columns        k each: whatever else explains a weight, by name; a clamp is 0 or 1
-    by_indicator   n each: range, entropy, credit, knee of the indicators, where the law has them
-    parameters     the law's thresholds and parameters, by the letters of docs/control-law.md
-    parts          of a blend: (fraction, decision) of the two laws that were blended
+    indicators         n, names of the law's indicators
+    entropy_weights    n, weights of the indicators; they sum to 1
+    capacity_estimate  k, estimated capacity in requests per busy second; NaN: the law has none
+    columns        k each: the other figures behind a weight, by name; a clamp is 0 or 1
+    by_indicator   n each: range, entropy, credit and knee of the indicators, if the law has them
+    parameters     the law's thresholds and parameters, by the letters of docs/reference/law-parameters.md
+    parts          for a blend: (fraction, decision) of its two laws
     """
 
     t_s: float

@@ -1,7 +1,6 @@
-"""Builds decisions from a law's raw weights: servers that leave, pins, the sum S, the integers.
+"""Builds decisions from a law's raw weights: leaving servers, pins, the sum S, the integers.
 
-Pure. The same for every law, so that pins and leaving servers have the same
-effect under each of them.
+Pure. It serves every law, so that pins and leaving servers have the same effect under each of them.
 """
 
 from collections.abc import Mapping
@@ -18,32 +17,31 @@ from steelyard_controller.laws.quantize import quantize
 from steelyard_controller.laws.small_arrays import anybody, quotient, summed
 from steelyard_controller.laws.snapshot import INDICATORS, Batch, Bools, Floats, Ints, unstacked
 
-# A law never gives 0 (only a person drains); a fiftieth is the smallest share that the default law gives.
+# A law never gives 0, because only a person drains. A fiftieth is the default law's smallest share.
 LEAVING_SHARE = 0.02
 
-# Servers of a batch (the ticks' have a thousand) whose baseline weights are kept: 48 kB.
-MOST_KEPT = 1000
+# Servers of a batch whose baseline weights are cached: 48 kB. A tick's batches have a thousand.
+MOST_CACHED = 1000
 
 
 def baseline_weights(snapshots: Batch, total: int, indicator_weights: Floats | None = None) -> Floats:
     """Return W_S, m x k, each upstream's summing to `total`: the operator's weights, or eq 5 without them.
 
-    `indicator_weights` are those of the indicators, m x n; None: all of the hardware counts equally.
-    Where some peers have an operator's weight and others not, the others get what their hardware
-    is worth on the operator's scale.
+    `indicator_weights` are m x n; None: all hardware counts equally. If only some peers have an operator's
+    weight, the others get the worth of their hardware on the operator's scale.
     """
     capacity, operators = snapshots.capacity, snapshots.baseline
     if indicator_weights is not None:
         weights = hardware_weights(indicator_weights, snapshots.indicators)
         return _baseline_weights(weights, capacity, operators, total)
-    if operators.size > MOST_KEPT:
+    if operators.size > MOST_CACHED:
         return _baseline_weights(EQUAL, capacity, operators, total)
-    return _kept(capacity.tobytes(), operators.tobytes(), operators.shape, total)
+    return _cached_baseline(capacity.tobytes(), operators.tobytes(), operators.shape, total)
 
 
 @lru_cache(maxsize=32)
-def _kept(capacity: bytes, operators: bytes, shape: tuple[int, ...], total: int) -> Floats:
-    """Return the baseline weights where all hardware counts equally: mostly those of the tick before."""
+def _cached_baseline(capacity: bytes, operators: bytes, shape: tuple[int, ...], total: int) -> Floats:
+    """Return the baseline weights with all hardware counted equally; mostly those of the previous tick."""
     of_hardware = np.frombuffer(capacity).reshape(*shape, len(INDICATORS))
     weights = _baseline_weights(EQUAL, of_hardware, np.frombuffer(operators).reshape(shape), total)
     weights.flags.writeable = False
@@ -80,7 +78,7 @@ def build_decisions(
 ) -> tuple[Floats, list[Decision]]:
     """Return the weights, m x k, and the m decisions for raw weights, which are positive and in any scale.
 
-    Columns may be m x 1 where an upstream's peers share a figure.
+    Columns may be m x 1 if an upstream's peers share a figure.
     """
     m, n = len(snapshots.ids), len(snapshots.indicators)
     total = law_total(parameters["S"], snapshots.k)
@@ -124,9 +122,9 @@ def build_decisions(
 def _published(
     snapshots: Batch, raw: Floats, baseline: Floats, total: int
 ) -> tuple[Floats, tuple[Ints, Ints], Bools]:
-    """Return the weights, summing to S; their integers, the baseline's; whose pin was scaled; m x k each.
+    """Return the weights, which sum to S; integers of weights and baseline; scaled pins; m x k each.
 
-    leaving   W_j = 0.02 W_Sj        it may still answer, but nothing should be sent;  W_S: baseline
+    leaving   W_j = 0.02 W_Sj        it may still answer, but should get nothing;  W_S: baseline
     pinned    W_j as pinned; the others share S - sum of pins, in proportion
     """
     weights = raw * (total / summed(raw)) if snapshots.k else raw
@@ -145,7 +143,7 @@ def _published(
 
 
 def quantize_with_pins(weights: Floats, pinned: Bools, total: int) -> Ints:
-    """Return the integers of one upstream's weights, of which some are pinned: a pin is its own integer."""
+    """Return the integers of one upstream's weights; a pin is rounded by itself."""
     if pinned.all():
         return quantize(weights, total)
     published = np.empty(len(weights), dtype=np.int64)
@@ -157,8 +155,8 @@ def quantize_with_pins(weights: Floats, pinned: Bools, total: int) -> Ints:
 def _with_pins(weights: Floats, pins: Floats, pinned: Bools, total: int) -> tuple[Floats, bool]:
     """Return the weights with the pins applied, and whether the pins were scaled.
 
-    The others keep at least 1 each: pins that leave less are scaled down; when all are pinned,
-    the pins are proportions.
+    The others keep at least 1 each: pins that leave less are scaled down. If all are pinned, the pins are
+    proportions.
     """
     free = len(weights) - int(pinned.sum())
     wanted = float(pins[pinned].sum())
@@ -184,7 +182,7 @@ def _inputs(snapshots: Batch) -> dict[str, Floats]:
         "in_flight": snapshots.in_flight,
         "latency_s": snapshots.latency_s,
         "eligible": snapshots.eligible.astype(float),
-        # Told by some agents and load balancers, and in many an upstream by none.
+        # Only some agents and load balancers report these.
         **{
             name: figures
             for name, figures in (("cost", snapshots.cost), ("up_s", snapshots.up_s))

@@ -1,9 +1,9 @@
-"""The paper's equations 1 to 8, with the cases defined that it leaves open.
+"""The paper's equations 1 to 8, with solutions for the cases that it leaves open.
 
 Pure arithmetic: no I/O, no clock, no settings. Qin, Wang, Yuan, Zhong,
 "Research on Nginx Dynamic Load Balancing Algorithm". Rows are peers j = 1..k,
 columns are indicators i = 1..n (cpu, net, io, mem, and further ones); NaN is "not measured".
-All of it also holds for arrays with a first axis before these, the upstreams.
+Arrays may have the upstreams as a first axis before these.
 """
 
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from steelyard_controller.laws.snapshot import INDICATORS, Bools, Floats, Ints
 
 EQUAL = np.full(len(INDICATORS), 1.0 / len(INDICATORS))
 
-# Below this range readings differ by rounding only, and eq 1 would blow that up to 0..1.
+# Below this range, readings differ by rounding only, and eq 1 would stretch that to 0..1.
 SMALLEST_RANGE = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """How far each indicator tells the peers apart (eqs 1-3): k x n, k x n, n, n."""
+    """The difference that each indicator makes between peers (eqs 1-3): k x n, k x n, n, n."""
 
     normalized: Floats
     proportions: Floats
@@ -30,28 +30,28 @@ class Spread:
 
 
 def spread(busy: Floats) -> Spread:
-    """Apply eqs 1-3 to utilizations X, k x n, NaN where an indicator is not measured.
+    """Apply eqs 1-3 to utilizations X, k x n; NaN: not measured.
 
         Y_ij = (X_ij - min_j X_ij)/(max_j X_ij - min_j X_ij)        (1)
         p_ij = Y_ij/sum_j Y_ij                                      (2)
         E_i  = -1/ln(k) sum_j p_ij ln p_ij        0 ln 0 = 0        (3)
 
-    k is, for each indicator, the number of peers that measure it. One on which all of them are equal, or that
-    fewer than two measure, tells nothing: p = 1/k, E = 1.
+    For each indicator, k is the number of peers that measure it. If they are all equal, or fewer than two,
+    the indicator makes no difference: p = 1/k, E = 1.
     """
     measured = ~np.isnan(busy)
     count = measured.sum(axis=-2, keepdims=True)
     low = np.fmin.reduce(busy, axis=-2, keepdims=True, initial=np.inf)
     high = np.fmax.reduce(busy, axis=-2, keepdims=True, initial=-np.inf)
     extent = np.maximum(high - low, 0.0)
-    tells = extent >= SMALLEST_RANGE
-    normalized = np.where(measured & tells, (busy - low) / np.where(tells, extent, 1.0), 0.0)
-    sums = np.where(tells, np.add.reduce(normalized, axis=-2, keepdims=True), 1.0)
-    proportions = np.where(tells, normalized / sums, measured / np.maximum(count, 1))
+    differs = extent >= SMALLEST_RANGE
+    normalized = np.where(measured & differs, (busy - low) / np.where(differs, extent, 1.0), 0.0)
+    sums = np.where(differs, np.add.reduce(normalized, axis=-2, keepdims=True), 1.0)
+    proportions = np.where(differs, normalized / sums, measured / np.maximum(count, 1))
     return Spread(
         normalized=normalized,
         proportions=proportions,
-        entropy=np.where(tells, _entropy(proportions, count), 1.0)[..., 0, :],
+        entropy=np.where(differs, _entropy(proportions, count), 1.0)[..., 0, :],
         range=extent[..., 0, :],
     )
 
@@ -63,11 +63,11 @@ def _entropy(proportions: Floats, count: Ints) -> Floats:
 
 
 def entropy_weights(entropy: Floats, credit: Floats | None = None) -> Floats:
-    """Return eq 4: indicator weights that sum to 1, 1/n each where no indicator tells anything.
+    """Return eq 4: indicator weights that sum to 1; 1/n each if no indicator makes a difference.
 
         W_i = (1 - E_i) q_i/sum_i (1 - E_i) q_i        (4)        E: entropy
 
-    `credit` q_i in 0..1 scales what an indicator may claim (the paper has none: 1).
+    `credit`, q_i in 0..1, scales the part that an indicator may claim (the paper has none: 1).
     """
     divergence: Floats = (1.0 - entropy) * (1.0 if credit is None else credit)
     total = summed(divergence)
@@ -77,20 +77,19 @@ def entropy_weights(entropy: Floats, credit: Floats | None = None) -> Floats:
 
 
 def hardware_shares(indicator_weights: Floats, capacity: Floats) -> Floats:
-    """Return eq 5 without its S: the share of each of k peers in the whole hardware; sums to 1.
+    """Return eq 5 without its S: the share of each of k peers in all hardware; the shares sum to 1.
 
         W_Sj = S sum_i W_i cap_ij/sum_j cap_ij        (5)        i: the four;  W: indicator weights
 
-    `capacity` is k x 4, absolute. A column that is 0 everywhere is shared equally. A figure that
-    is not known (NaN) is left out: a peer is judged by the columns it knows, a peer that knows
-    none is taken for an average one.
+    `capacity` is k x 4, absolute. A column of zeros is shared equally. An unknown figure (NaN) is left out:
+    a peer is judged by its known columns. A peer without any counts as average.
     """
     k = max(capacity.shape[-2], 1)
     known = ~np.isnan(capacity)
     count = known.sum(axis=-2, keepdims=True)
     figures = np.where(known, capacity, 0.0)
     totals = figures.sum(axis=-2, keepdims=True)
-    # Scaled by the part of the peers that know the column, so that its mean is 1/k whoever knows it.
+    # Scaled by the part of the peers with a known figure, so that the mean over these is always 1/k.
     share = np.divide(figures, totals, out=np.full(figures.shape, 1.0 / k), where=totals > 0)
     share = np.where(totals > 0, share * (count / k), share)
     weights = _over_the_known(indicator_weights, known)
@@ -102,7 +101,7 @@ def hardware_shares(indicator_weights: Floats, capacity: Floats) -> Floats:
 
 
 def hardware_weights(indicator_weights: Floats, indicators: tuple[str, ...]) -> Floats:
-    """Return what of the indicators' weights the hardware of eq 5 has, 4: further ones have no capacity."""
+    """Return the weights of the four indicators with hardware (eq 5), 4; further ones have no capacity."""
     weights = np.zeros((*indicator_weights.shape[:-1], len(INDICATORS)))
     for column, name in enumerate(INDICATORS):
         if name in indicators:
@@ -125,9 +124,9 @@ def residual_score(indicator_weights: Floats, residual: Floats) -> Floats:
 
 
 def _over_the_known(indicator_weights: Floats, known: Bools) -> Floats:
-    """Return the indicator weights of each peer, k x n: 0 for what it does not know.
+    """Return the indicator weights of each peer, k x n; 0 for an unknown indicator.
 
-    A peer that knows only indicators of weight 0 is judged by them equally.
+    A peer that knows only indicators of weight 0 is judged by these equally.
     """
     weights = np.where(known, indicator_weights[..., None, :], 0.0)
     blind = summed(weights) <= 0
@@ -135,7 +134,7 @@ def _over_the_known(indicator_weights: Floats, known: Bools) -> Floats:
 
 
 def score_shares(score: Floats) -> Floats:
-    """Return eq 7, k: each peer's share of the summed score; NaN where the score is; equal if all are 0.
+    """Return eq 7, k: each peer's share of the summed score; NaN for an unknown score; equal if all are 0.
 
     F_j = U_j/sum_j U_j        (7)
     """
@@ -149,15 +148,15 @@ def score_shares(score: Floats) -> Floats:
 def load_classes(
     score: Floats, high: float | Floats, low: float, judged: Bools | None = None
 ) -> tuple[Bools, Bools]:
-    """Return who is a high-load node (U <= H) and who a low-load one (U >= L), k each.
+    """Return the high-load nodes (U <= H) and the low-load nodes (U >= L), k each.
 
-    Low-load nodes matter only while a high-load one exists. Peers outside `judged` and those
-    without a score are neither.
+    Low-load nodes count only while there is a high-load one. Peers outside `judged` and those without a score
+    are neither.
     """
     known = ~np.isnan(score) if judged is None else judged & ~np.isnan(score)
-    highly = known & (score <= high)
-    lowly = known & (score >= low) & anybody(highly)
-    return highly, lowly & ~highly
+    is_high = known & (score <= high)
+    is_low = known & (score >= low) & anybody(is_high)
+    return is_high, is_low & ~is_high
 
 
 def adjusted_weights(baseline: Floats, shares: Floats, adjusted: Bools, scale: float = 1.0) -> Floats:
@@ -165,7 +164,7 @@ def adjusted_weights(baseline: Floats, shares: Floats, adjusted: Bools, scale: f
 
         W_j = F_j W_Sj        (8)        F: shares;  W_S: baseline
 
-    As printed (scale 1) the result does not sum to S: an adjusted node shrinks k-fold against an
-    untouched one. `scale` = k is the variant that compares like with like.
+    As printed (scale 1), the result does not sum to S: an adjusted node shrinks k-fold against an untouched
+    one. The variant `scale` = k compares like with like.
     """
     return np.where(adjusted, np.where(np.isnan(shares), 1.0, shares * scale) * baseline, baseline)

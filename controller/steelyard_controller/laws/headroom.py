@@ -1,14 +1,14 @@
-"""Headroom: what an upstream could carry, what it carries, and what is left: the figure to scale by. Pure.
+"""Headroom: the load that an upstream carries, could carry and has left; the figure to scale by. Pure.
 
-    r      = EWMA over 10 s of sum_j (n_j + failed_j)/T        carries, requests per second
-    k_j    = (1 - H) c_j slow_j err_j                          could carry: a server that counts; 0: of others
-    R      = least of  sum k_j/sum s_j  and  k_i/s_i           j: servers whose share follows c; i: others
-    left   = R - r,   ratio = clip(left/R, 0, 1)
+    carries = EWMA over 10 s of sum_j (n_j + failed_j)/T       requests per second
+    could_j = (1 - H) c_j slow_j err_j                         for a server that counts; 0 for others
+    could   = least of  sum could_j/sum s_j  and  could_i/s_i  j: servers whose share follows c; i: others
+    left    = could - carries,   ratio = clip(left/could, 0, 1)
 
-Letters are those of docs/control-law.md; s is a server's share of the requests. c = (1 - w)/e is what others'
-load leaves, and 1 - H the load from which on the law sees high load. A pinned server gets its share whatever
-it can do, and so does every server under a law that learns no capacity. Slow start is left out: what an
-autoscaler has started would count little when it is ready, and another be started for the same need.
+Letters are those of docs/control-law.md; s is a server's share of the requests. The capacity c = (1 - w)/e
+excludes others' load. From the load 1 - H on, the law sees high load. A pinned server gets its share at any
+capacity. So does every server under a law that learns no capacity. Slow start is left out: otherwise an
+autoscaler's new server would count little, and another one would be started for the same need.
 """
 
 from collections.abc import Iterable
@@ -21,23 +21,23 @@ from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.presentation import in_percent
 from steelyard_controller.laws.snapshot import Bools, Floats
 
-# A tick's count of 100 requests/s is off by a tenth, this by 2 %; who scales takes the mean of a minute.
+# A tick's count of 100 requests/s is off by a tenth, this by 2 %. Scaling uses the mean of a minute.
 SMOOTHING_S = 10.0
-# A late report is no news of less traffic.
+# A late report does not mean less traffic.
 PATIENCE_TICKS = 3
-# With less of it seen, what servers could carry is what was declared: no reason to start or stop one.
+# Below this part, the capacity is mostly the declared one: no reason to start or stop a server.
 LEAST_LEARNT = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Carried:
-    """Requests per second that end, well or badly, smoothed; None: nobody reports any."""
+    """Requests per second that end, well or badly, smoothed; None: no reports."""
 
     per_s: float | None = None
     unreported_ticks: int = 0
 
     def after(self, completed: Floats, failed: Floats, tick_s: float) -> "Carried":
-        """Return what it is after a tick with a snapshot's counts, k each; NaN: not reported."""
+        """Return the rate after a tick with a snapshot's counts, k each; NaN: not reported."""
         reported = ~np.isnan(completed)
         if not reported.any():
             ticks = self.unreported_ticks + 1
@@ -50,12 +50,12 @@ class Carried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headroom:
-    """Requests per second that an upstream could carry, carries, and has left (below 0: lacks).
+    """Requests per second that an upstream could carry, carries, and has left (below 0: it lacks servers).
 
-    ratio     left as a part of what it could carry, 0..1
-    learnt    the part of what it could carry that was seen and is not assumed, 0..1
-    servers   how many count
-    unknown   why figures are None; None: they are known
+    ratio     part of `could_carry_per_s` that is left, 0..1
+    learnt    part of `could_carry_per_s` that was seen and is not assumed, 0..1
+    servers   number of servers that count
+    unknown   reason for figures that are None; None: all are known
     """
 
     could_carry_per_s: float | None = None
@@ -70,26 +70,26 @@ class Headroom:
 def headroom(
     decision: Decision, shadows: Iterable[Decision], share: Floats, counts: Bools, carries_per_s: float | None
 ) -> Headroom:
-    """Return an upstream's headroom from what the live law, or else a shadow, has learnt.
+    """Return an upstream's headroom from the capacities of the live law, or else of a shadow.
 
-    share    k, of the requests that come; 0: it gets none
-    counts   k, whether what a server can do is there: it gets requests, is measured and stays
+    share    k, share of the requests; 0: it gets none
+    counts   k, whether a server's capacity is available: it gets requests, is measured and stays
     """
     learner = next(filter(_learns, (decision, *(part for _, part in decision.parts), *shadows)), None)
     if learner is None:
-        why = f"the law {decision.law} learns no capacity; with steelyard as a shadow it is known"
+        why = f"the law {decision.law} learns no capacity; declare steelyard as a shadow"
         return Headroom(carries_per_s=carries_per_s, unknown=why)
     figures = learner.columns
     counts = counts & (figures["away"] == 0)
     servers = int(counts.sum())
     if servers == 0:
-        why = "no server gets requests, is measured and is to stay"
+        why = "no server gets requests, is measured and stays"
         return Headroom(carries_per_s=carries_per_s, unknown=why)
     able = learner.capacity_estimate * figures["slow"] * figures["err"]
     able = np.where(counts, (1.0 - learner.parameters["H"]) * able, 0.0)
     learnt = float(np.dot(able, 1.0 - figures["prior_share"]) / able.sum())
     if learnt < LEAST_LEARNT:
-        why = f"too few requests yet: {in_percent(learnt)} of what it could carry is learnt"
+        why = f"too few requests yet: {in_percent(learnt)} of the capacity is learnt"
         return Headroom(carries_per_s=carries_per_s, learnt=learnt, servers=servers, unknown=why)
     could = _together(able, share, counts, ~np.isnan(figures["pinned"]) | (learner.law != decision.law))
     left = None if carries_per_s is None else could - carries_per_s
@@ -109,7 +109,7 @@ def _learns(decision: Decision) -> bool:
 
 
 def _together(able: Floats, share: Floats, counts: Bools, fixed: Bools) -> float:
-    """Return the rate at which the first is at its end: those that share together, or one of the `fixed`."""
+    """Return the rate at which the first server is full: those that share together, or one of `fixed`."""
     alone = fixed & counts
     ends: list[float] = (able[alone] / share[alone]).tolist()
     if (~fixed & counts).any():

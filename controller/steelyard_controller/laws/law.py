@@ -1,7 +1,7 @@
 """The interface of a control law: a pure step from memory and snapshot to memory and decision.
 
-Pure: no I/O, no clock, no randomness. A law's memory is a value; the caller
-keeps it (in a process, in Redis, in a test).
+Pure: no I/O, no clock, no randomness. A law's memory is a value that the caller keeps (in a process, in
+Redis, in a test).
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ Columns = Mapping[str, Floats]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a law decided for a batch, and what it remembers: columns, m x k, and scalars, m x 1."""
+    """A law's decisions for a batch, and its new memory: columns, m x k, and scalars, m x 1."""
 
     columns: Columns
     scalars: Columns
@@ -30,8 +30,8 @@ class Outcome:
 class Law:
     """A control law with its parameters bound: the base of all laws.
 
-    `bound` is the dataclass of the parameters: laws of one name with the same ones do the same. `name` is as
-    in the registry, `schema` describes the memory, and `presentation` says in words what the law does.
+    `bound` is the dataclass of the parameters: laws of one name with the same parameters are equal. `name` is
+    the registry's, `schema` describes the memory, and `presentation` describes the law in words.
     """
 
     bound: Any
@@ -49,13 +49,13 @@ class Law:
         return empty(self.schema)
 
     def step(self, memory: Memory, snapshot: Snapshot) -> tuple[Memory, Decision]:
-        """Decide for one snapshot, the batch of one; return what to remember, and the decision."""
+        """Decide for one snapshot, a batch of one; return the new memory and the decision."""
         return self.step_batch([memory], [snapshot])[0]
 
     def step_batch(
         self, memories: Sequence[Memory], snapshots: Sequence[Snapshot]
     ) -> list[tuple[Memory, Decision]]:
-        """Decide for the snapshots of several upstreams, which are `alike`: as a step of each."""
+        """Decide for several upstreams, whose snapshots are `alike`; results are those of single steps."""
         batch = batch_of(snapshots)
         previous, previous_scalars = batch_memory(
             [
@@ -68,9 +68,9 @@ class Law:
         return list(zip(after, outcome.decisions, strict=True))
 
     def decide(self, previous: Columns, previous_scalars: Columns, snapshots: Batch) -> Outcome:
-        """Return the decisions and what to remember; `previous` and `previous_scalars` are what was.
+        """Return the decisions and the new memory from the previous one: columns and scalars.
 
-        Laws give their shapes as those of one upstream; all have the m upstreams as their first axis.
+        Shapes in the laws are those of one upstream; all arrays have the m upstreams as their first axis.
         """
         raise NotImplementedError
 

@@ -1,9 +1,8 @@
 """A law's memory: columns keyed by peer ids, and a few scalars; a value.
 
-Pure. Peers may join, leave or be reordered between two snapshots: `aligned`
-follows them. A `Schema` names the columns with their first values and bounds.
-`encode` and `decode` are the form that Redis holds; decoding is
-total, because what a fault or a person left there must not stop a controller.
+Pure. Peers may join, leave or be reordered between two snapshots: `aligned` follows them. A `Schema` names
+the columns with their initial values and bounds. `encode` and `decode` convert to and from the form in Redis.
+Decoding is total, so that a damaged memory cannot stop a controller.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +16,7 @@ from msgspec import Meta
 
 from steelyard_controller.laws.snapshot import INDICATORS, Batch, Floats, stacked, unstacked
 
-# Beyond this no sum of a law can honestly get; a memory that holds more is damaged.
+# No sum of a law can exceed this; a memory with more is damaged.
 LARGEST = 1e18
 
 
@@ -25,7 +24,7 @@ LARGEST = 1e18
 class Scalar:
     """A figure of the whole upstream.
 
-    `initial` is what it starts with; NaN means "none yet", and only such a figure may be it.
+    `initial` is its first value. NaN means "none yet", and only a figure that starts with NaN may be NaN.
     """
 
     initial: float = 0.0
@@ -35,7 +34,7 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column(Scalar):
-    """A figure per peer (`width` 0), or `width` of them (a row of a matrix), or one `by_indicator`."""
+    """A figure per peer (`width` 0), a row of `width` figures, or a figure for each indicator."""
 
     width: int = 0
     by_indicator: bool = False
@@ -50,7 +49,7 @@ class Schema:
     columns: Mapping[str, Column]
     scalars: Mapping[str, Scalar]
     parts: str | None = None
-    """A scalar for each indicator, `<parts>_<indicator>`, of which all sum to 1; None: there are none."""
+    """Prefix of a scalar for each indicator, `<parts>_<indicator>`; these sum to 1. None: no such scalars."""
 
     def scalars_of(self, indicators: tuple[str, ...]) -> Mapping[str, Scalar]:
         """Return the scalars of a memory with these indicators."""
@@ -62,7 +61,7 @@ class Schema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What a law carries from one tick to the next; arrays are never written to once they are here."""
+    """The state of a law between two ticks; its arrays are never written to."""
 
     law: str
     version: int
@@ -73,7 +72,7 @@ class Memory:
 
 
 def empty(schema: Schema) -> Memory:
-    """Return the memory of a law that has seen nothing."""
+    """Return the memory of a law before its first snapshot."""
     return Memory(
         law=schema.law,
         version=schema.version,
@@ -86,9 +85,9 @@ def empty(schema: Schema) -> Memory:
 def aligned(
     memory: Memory, schema: Schema, ids: tuple[str, ...], indicators: tuple[str, ...] = INDICATORS
 ) -> Memory:
-    """Return the memory with its rows in the order of `ids`, and its indicators in that of `indicators`.
+    """Return the memory with rows in the order of `ids`, and indicators in that of `indicators`.
 
-    A new peer and a new indicator get the first values; what is known of the others stays.
+    A new peer and a new indicator get initial values; the others keep their figures.
     """
     if ids == memory.ids and indicators == memory.indicators:
         return memory
@@ -141,7 +140,8 @@ def _of_indicators(memory: Memory, schema: Schema, indicators: tuple[str, ...]) 
             columns[name] = values
     scalars = {name: memory.scalars[name] for name in schema.scalars}
     if schema.parts is not None:
-        # A new one begins with no part: it gets one when it tells the peers apart. What others had is shared.
+        # A new indicator begins with part 0, and gains one as it differs between peers. Lost parts are
+        # shared.
         parts = [memory.scalars.get(f"{schema.parts}_{each}", 0.0) for each in indicators]
         total = sum(parts)
         shared = [part / total for part in parts] if total > 0 else [1.0 / len(parts)] * len(parts)
@@ -155,7 +155,7 @@ def _initial(column: Column, k: int, indicators: tuple[str, ...] = INDICATORS) -
 
 
 def encode(memory: Memory) -> dict[str, object]:
-    """Return the memory as a JSON-able object; NaN becomes null."""
+    """Return the memory, ready for JSON; NaN becomes null."""
     return {
         "law": memory.law,
         "version": memory.version,
@@ -169,7 +169,7 @@ def encode(memory: Memory) -> dict[str, object]:
 def _encoded(values: Floats) -> list[object]:
     if values.ndim == 1:
         return _or_none(values.tolist())
-    # A row of nothing is one null: most windows of a matched-up memory are empty.
+    # A row of NaN is one null: most windows are empty once their halves are paired.
     nothing = np.atleast_1d(np.isnan(values).all(axis=1))
     return [
         None if none else _or_none(row) for row, none in zip(values.tolist(), nothing.tolist(), strict=True)
@@ -181,7 +181,7 @@ def _or_none(values: Iterable[float]) -> list[object]:
     return [None if value != value else value for value in values]
 
 
-# Null is "none yet"; NaN and infinity, which no JSON has, are neither.
+# Null is "none yet"; NaN and infinity are refused, because JSON has neither.
 _Figure = Annotated[float, Meta(ge=-1e300, le=1e300)] | None
 
 
@@ -195,7 +195,7 @@ class _Stored(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def decode(schema: Schema, document: object) -> Memory | None:
-    """Read what `encode` wrote; None when it is another law's, another version's, or damaged."""
+    """Read a memory from `encode`; None if it is of another law or version, or damaged."""
     try:
         return _decode(schema, msgspec.convert(document, _Stored))
     except ValueError:
@@ -206,11 +206,11 @@ def _decode(schema: Schema, stored: _Stored) -> Memory:
     ids, indicators = stored.ids, stored.indicators
     bounds = schema.scalars_of(indicators)
     if (stored.law, stored.version) != (schema.law, schema.version):
-        raise ValueError("of another law or version")
+        raise ValueError("the memory is of another law or version")
     if len(set(ids)) != len(ids) or len(set(indicators)) != len(indicators):
-        raise ValueError("a name is there twice")
+        raise ValueError("a name occurs twice")
     if stored.columns.keys() != schema.columns.keys() or stored.scalars.keys() != bounds.keys():
-        raise ValueError("other figures than the law has")
+        raise ValueError("the figures are not those of the law")
     first = {name: _initial(column, len(ids), indicators) for name, column in schema.columns.items()}
     return Memory(
         law=schema.law,
@@ -232,10 +232,10 @@ def _column(column: Column, values: object, shape: tuple[int, ...]) -> Floats:
     else:
         given, nothing = msgspec.convert(values, list[list[_Figure] | None]), [None] * shape[1]
         rows = [nothing if row is None else row for row in given]
-    # Of no peers there are no rows to tell the width from.
+    # Without peers there are no rows to take the width from.
     figures = _bounded(column, rows) if rows else np.empty((0, *shape[1:]))
     if figures.shape != shape:
-        raise ValueError("other peers or indicators than it names")
+        raise ValueError("the figures do not match the names of peers or indicators")
     return figures
 
 
@@ -243,5 +243,5 @@ def _bounded(bounds: Scalar, figures: object) -> Floats:
     values = np.array(figures, dtype=np.float64)
     inside = (values >= bounds.low) & (values <= bounds.high)
     if not (inside | (np.isnan(values) & isnan(bounds.initial))).all():
-        raise ValueError("beyond the bounds")
+        raise ValueError("a figure is out of bounds")
     return values

@@ -1,9 +1,8 @@
-"""Pair a peer's sample with the traffic report of the same window (step 3 of the default law).
+"""Pairs a peer's sample with the traffic report of the same window (step 3 of the default law).
 
-Pure. Samples and reports arrive some ticks late, each by its own age; both are
-kept under the tick at which their window ended, and taken out together. A late
-one is paired late, and never with another window: a control loop that acts on
-mismatched windows oscillates.
+Pure. Samples and reports arrive some ticks late, each by its own age. Both are kept under the tick at which
+their window ended, and taken out together. A late one is paired late, and never with another window: a
+control loop that acts on mismatched windows oscillates.
 """
 
 from collections.abc import Mapping
@@ -14,17 +13,17 @@ import numpy as np
 from steelyard_controller.laws.snapshot import Bools, Floats, Ints
 
 OLDEST_TICKS = 7
-"""A sample or report older than this is not used."""
+"""Age in ticks above which a sample or report is not used."""
 
 RING = OLDEST_TICKS + 2
-"""Ticks kept: those of age 0 to `OLDEST_TICKS`, and the next one, which is cleared ahead."""
+"""Ticks kept: those of age 0 to `OLDEST_TICKS`, and the next one, which is cleared in advance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paired:
-    """The windows completed at this tick: k each; `matched` where the load and the first count are there.
+    """The windows completed at this tick, k each; `matched`: both the load and the first count are there.
 
-    `load` and `counts` are 0 where not matched. `rings` are the new memory, by name.
+    `load` and `counts` are 0 if not matched. `rings` are the new memory, by name.
     """
 
     matched: Bools
@@ -42,9 +41,9 @@ def paired(
     counts: Mapping[str, Floats],
     report_age_ticks: Ints,
 ) -> Paired:
-    """File a load (k, NaN: no sample) and counts (k each, NaN: no report); take out what matches.
+    """File a load (k, NaN: no sample) and counts (k each, NaN: no report); take out matching windows.
 
-    `previous` has the rings: `load_ring`, and for each count that of its name.
+    `previous` has the rings: `load_ring`, and one for each count by its name.
     """
     rings = {name: previous[name].copy() for name in ("load_ring", *counts)}
     load_ring = rings["load_ring"]
@@ -52,7 +51,7 @@ def paired(
     each_upstream, each_peer = np.arange(upstreams)[:, None], np.arange(peers)
 
     def place(tick: Ints) -> tuple[Ints, Ints, Ints]:
-        # Of a few servers numpy's own take_along_axis takes five times as long.
+        # With few servers, numpy's own take_along_axis takes five times as long.
         return each_upstream, each_peer, tick % RING
 
     sampled = ~np.isnan(load)

@@ -1,4 +1,4 @@
-"""The law `paper`: Qin et al. as printed, to compare with. It oscillates above half load.
+"""The law `paper`: Qin et al. as printed, for comparison. It oscillates above half load.
 
 Pure. Equations 1 to 8 each tick (see `equations`), with the baseline W_S from
 eq 5 of the same tick unless the operator gave one:
@@ -7,8 +7,8 @@ eq 5 of the same tick unless the operator gave one:
     any high:      W_j = F_j W_Sj of high and low nodes, W_Sj of the others
     none (calm):   W_j += decay (W_Sj - W_j)
 
-A sample counts for `SAMPLE_PATIENCE_TICKS`; a peer without one keeps out of the equations and
-is one of "the others".
+A sample counts for `SAMPLE_PATIENCE_TICKS`. Without one, a peer is left out of the equations and is one of
+"the others".
 """
 
 from dataclasses import dataclass, field
@@ -83,7 +83,7 @@ PRESENTATION = Presentation(
         Step(
             "Share of all scores",
             "{share:percent}",
-            "Multiplied with its baseline while it is under high or low load.",
+            "Multiplied by its baseline while it is at high or low load.",
         ),
     ),
 )

@@ -1,7 +1,7 @@
-"""The parameters of laws: each with a default, bounds, a unit and a reason; and setting them by name.
+"""Parameters of laws, each with default, bounds, unit and reason, and the way to set them by name.
 
-Pure. A law's parameters are a frozen dataclass whose fields are made by
-`parameter`; the documentation and the command line read the same fields.
+Pure. A law's parameters are a frozen dataclass with fields from `parameter`. The documentation and the
+command line read the same fields.
 """
 
 from collections.abc import Mapping
@@ -40,14 +40,13 @@ def describe_parameters(parameters: type) -> tuple[Parameter, ...]:
 def build_parameters(law: str, parameters: type[P], given: Mapping[str, float]) -> P:
     """Return the parameters with the given ones set.
 
-    Raises ValueError, naming the parameter and the remedy, for one that the law does not have
-    and for a value out of its range.
+    Raises ValueError with the parameter and the remedy for an unknown name and for a value out of range.
     """
     known = {each.name: each for each in describe_parameters(parameters)}
     for name, value in given.items():
         if name not in known:
             has = ", ".join(known) if known else "none"
-            raise ValueError(f"law {law} has no parameter {name!r}; it has: {has}")
+            raise ValueError(f"law {law} has no parameter {name!r}; choose one of: {has}")
         bounds = known[name]
         if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
             raise ValueError(f"parameter {name} of law {law} is {value!r}; give a number")
@@ -60,9 +59,9 @@ def build_parameters(law: str, parameters: type[P], given: Mapping[str, float]) 
 
 
 def with_low_above_high(parameters: type, given: Mapping[str, float]) -> Mapping[str, float]:
-    """Return the given parameters, with L moved to `LOW_ABOVE_HIGH` above H where only H is given.
+    """Return the given parameters, with L at least `LOW_ABOVE_HIGH` above H if only H is given.
 
-    So that H alone can be raised past the default L. An L that is given stays as it is.
+    So H alone can be raised past the default L. A given L stays as it is.
     """
     defaults = {each.name: each.default for each in describe_parameters(parameters)}
     high = given.get("H")
@@ -72,19 +71,18 @@ def with_low_above_high(parameters: type, given: Mapping[str, float]) -> Mapping
 
 
 LOW_ABOVE_HIGH = 0.1
-"""The distance of the default thresholds, L - H."""
+"""Distance of the default thresholds, L - H."""
 
 SHARED_S = (0.0, 0.0, 1e9, "weight", "sum of the weights; 0: 20 per peer, at least 1000 and at most 1e6")
 """The parameter S, the same for every law."""
 
-
-# nginx reads no larger weight (MAX_WEIGHT of the weight table).
+# nginx refuses larger weights (MAX_WEIGHT of the weight table).
 LARGEST_TOTAL = 1_000_000
 
 
 def law_total(total: float, peers: int) -> int:
-    """Return S for this many peers: 20 a peer, so that the smallest step stays small.
+    """Return S for this number of peers: 20 a peer, so that the smallest step stays small.
 
-    At most `LARGEST_TOTAL`, above 50,000 peers: one of them may have nearly all of it.
+    The limit is `LARGEST_TOTAL`, above 50,000 peers, because a single peer may have nearly all of S.
     """
     return max(int(total), peers) if total >= 1 else max(1000, min(20 * peers, LARGEST_TOTAL))

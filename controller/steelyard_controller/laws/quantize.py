@@ -1,4 +1,4 @@
-"""Round weights to integers: by largest remainder, none below the floor.
+"""Rounds weights to integers: by largest remainder, none below the floor.
 
 Pure arithmetic: no I/O, no clock, no settings.
 
@@ -6,7 +6,7 @@ Pure arithmetic: no I/O, no clock, no settings.
     left  = S - sum q      > 0: one more each for the largest remainders, ties by position
                            < 0: the largest pay for the raised floors, unit by unit
 
-O(k log k): what the largest pay is computed as a level to cut to, not unit by unit.
+O(k log k): the largest are cut to a common level, which is computed at once and not unit by unit.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from steelyard_controller.laws.snapshot import Floats, Ints
 
 
 def quantize(weights: Floats, total: int, floor: int = 1) -> Ints:
-    """Return k integers that sum to `max(total, k * floor)`, each at least `floor`; of m x k weights m times.
+    """Return k integers that sum to `max(total, k * floor)`, each at least `floor`; m rows for m x k weights.
 
     `weights` are non-negative and finite, in any scale; all zero means equal.
     """
@@ -29,7 +29,7 @@ def quantize(weights: Floats, total: int, floor: int = 1) -> Ints:
     whole = np.floor(exact)
     published: Ints = np.maximum(whole.astype(np.int64), floor)
     left = total - np.add.reduce(published, axis=-1, keepdims=True)
-    # A stable sort: of equal remainders the earlier position comes first.
+    # A stable sort puts the earlier position first among equal remainders.
     order = np.argsort(whole - exact, axis=-1, kind="stable")
     of_each = published.reshape(-1, k)
     of_each[np.arange(len(of_each))[:, None], order] += np.arange(k) < left
@@ -39,13 +39,13 @@ def quantize(weights: Floats, total: int, floor: int = 1) -> Ints:
 
 
 def _take_from_the_largest(published: Ints, excess: int) -> Ints:
-    """Take `excess` units, always one from what is then the largest (the first of equals).
+    """Take `excess` units, each from the largest of that moment (the first of equals).
 
-    The end of that is a level: everything above it is cut to it, and what the last round
-    took too much goes back to the last of those that were cut.
+    The result is a level: all above it are cut to it, and the surplus of the last round goes back to the last
+    of those that were cut.
     """
     descending = np.sort(published)[::-1]
-    # freed[i]: units freed when the i + 1 largest are cut down to the next one's height.
+    # freed[i]: units freed by cutting the i + 1 largest down to the next one's height.
     heights = np.append(descending[1:], 0)
     freed = np.cumsum((descending - heights) * np.arange(1, len(descending) + 1))
     largest = int(np.searchsorted(freed, excess)) + 1
@@ -53,7 +53,7 @@ def _take_from_the_largest(published: Ints, excess: int) -> Ints:
     level = int(descending[largest - 1]) - -(-(excess - freed_before) // largest)
     result: Ints = np.minimum(published, level)
     surplus = int((published - result).sum()) - excess
-    # Unit by unit, ties are cut first to last; so the last of them were not yet cut.
-    cut_ones = np.flatnonzero(published > level)
-    result[cut_ones[len(cut_ones) - surplus :]] += 1
+    # Unit by unit, ties are cut first to last, so the surplus belongs to the last of them.
+    cut_positions = np.flatnonzero(published > level)
+    result[cut_positions[len(cut_positions) - surplus :]] += 1
     return result

@@ -1,7 +1,7 @@
-"""Clip, median and the like along the peers of an upstream: short columns, of one upstream or of many.
+"""Clip, median and similar functions for short columns: the peers of one upstream or of many.
 
-Pure arithmetic. With ten servers in an upstream a step of the law is some hundred calls of numpy, whose own
-clip, median and nan_to_num take longer to begin than to do it. These give the same figures, to the last bit.
+Pure arithmetic. With ten servers in an upstream, a step of the law is some hundred calls of numpy. Its own
+clip, median and nan_to_num take longer to start than to compute. These give the same figures to the last bit.
 """
 
 import numpy as np
@@ -16,41 +16,41 @@ def clip(values: Floats, low: float, high: float) -> Floats:
 
 
 def known_or_zero(values: Floats) -> Floats:
-    """Return the values, none of which is below 0, with 0 for NaN."""
+    """Return values that are not below 0, with 0 for NaN."""
     known: Floats = np.fmax(values, 0.0)
     return known
 
 
 def summed(values: Floats | Bools, among: Bools | None = None) -> Floats:
-    """Return the sum over an upstream's peers, or those that are `among`; m x k give m x 1."""
+    """Return the sum over an upstream's peers, or over those `among`; m x k give m x 1."""
     figures = values if among is None else np.where(among, values, 0.0)
     total: Floats = np.add.reduce(figures, axis=-1, keepdims=True)
     return total
 
 
 def anybody(among: Bools) -> Bools:
-    """Tell whether any peer of an upstream is `among`; m x k give m x 1."""
+    """Return whether any peer of an upstream is `among`; m x k give m x 1."""
     any_of_them: Bools = np.logical_or.reduce(among, axis=-1, keepdims=True)
     return any_of_them
 
 
 def median(values: Floats, among: Bools) -> Floats:
-    """Return the median of an upstream's peers that are `among`, NaN where none is; m x k give m x 1."""
+    """Return the median over an upstream's peers `among`; NaN without any; m x k give m x 1."""
     count = summed(among)
     if not count.any():
         return np.full(count.shape, np.nan)
-    # What is not among them is sorted to the end.
+    # The other peers are sorted to the end.
     ordered, rows = np.sort(np.where(among, values, np.inf), axis=-1), np.arange(len(values))[:, None]
     lower, upper = (count - 1) // 2, np.minimum(count // 2, values.shape[-1] - 1)
     return np.where(count > 0, (ordered[rows, lower] + ordered[rows, upper]) / 2.0, np.nan)
 
 
 def median_of_others(values: Floats, among: Bools) -> Floats:
-    """Return for each peer the median of those `among` the others, NaN where there are none; m x k."""
+    """Return for each peer the median of those `among` the others; NaN without any; m x k."""
     others, rows = summed(among) - among, np.arange(len(values))[:, None]
     order = np.argsort(np.where(among, values, np.inf), axis=-1, kind="stable")
     ordered, place = values[rows, order], np.argsort(order, axis=-1, kind="stable")
-    # Where a peer is one of them, what stands after it moves up.
+    # If a peer is among them, the values after it move up by one place.
     place = np.where(among, place, values.shape[-1])
     middle = [
         ordered[rows, np.minimum(at + (at >= place), values.shape[-1] - 1)]

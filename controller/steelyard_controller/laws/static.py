@@ -1,6 +1,6 @@
 """The law `static`: every peer keeps its baseline weight.
 
-Pure. To compare other laws with, and to fall back to.
+Pure. For comparison and as a fallback.
 
     W_j = W_Sj
 """
@@ -47,7 +47,7 @@ class Static(Law):
     presentation: ClassVar[Presentation] = PRESENTATION
 
     def decide(self, previous: Columns, previous_scalars: Columns, snapshots: Batch) -> Outcome:
-        """Decide for the baseline weights."""
+        """Return the baseline weights."""
         baseline = baseline_weights(snapshots, law_total(self.bound.S, snapshots.k))
         weights, decisions = build_decisions(
             law=self.name,

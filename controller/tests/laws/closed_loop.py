@@ -1,4 +1,4 @@
-"""A closed loop around a law, whose servers may have open connections, long requests, or nobody to see them.
+"""A closed loop around a law, with servers that may have open connections or long requests, or be unseen.
 
 Deterministic, ticks of 1 s. The fluid model has the short requests; `LongRequests` has each by itself.
 """
@@ -21,11 +21,11 @@ class Loop(Generic[S]):
     """k servers under a law; a case changes its fields between ticks.
 
     open       connections that are merely open
-    late       times that a request takes longer than its work
-    away       the server gets no request, whoever it is that has seen it; its agent is as `sampled` says
+    late       factor by which a request takes longer than its work
+    away       the server gets no request, for any reason; its agent is as `sampled` says
     reported   whether load balancers report
-    cost       what a request costs at each server, as load balancers tell it; NaN: they do not
-    up_s       for how long each server has been up; NaN: its agent does not tell
+    cost       reported cost of a request at each server; NaN: not reported
+    up_s       time that each server has been up; NaN: not reported
     """
 
     law: laws.Law
@@ -41,7 +41,7 @@ class Loop(Generic[S]):
     shares: list[Floats] = field(default_factory=list)
 
     def ticks(self, count: int) -> Decision:
-        """Run on for so many ticks; return the last decision."""
+        """Run for a number of ticks; return the last decision."""
         memory = self._memory if self.shares else self.law.start()
         k = len(self.servers.capacity)
         for _ in range(count):

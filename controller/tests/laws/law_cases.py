@@ -1,7 +1,7 @@
-"""Cases in which requests are long, dear, open or unseen, or a server is: small closed loops around a law.
+"""Cases of long, expensive, open or unseen requests, and of unseen servers: small closed loops around a law.
 
-Servers are equal, three, and do 250 requests of 4 ms a second unless said. Each case returns its figures;
-the tests hold them to the bounds that stand at each, and `make law-cases` prints a table of them.
+Unless noted, there are three equal servers with 250 requests of 4 ms a second. Each case returns its figures
+with bounds. The tests check the bounds, and `make law-cases` prints a table.
 """
 
 import itertools
@@ -23,7 +23,7 @@ WARM = 120
 
 
 class Figure(NamedTuple):
-    """What was found, where it has to lie, and what it is in truth, or in a law that errs in nothing."""
+    """A figure of a case, its bounds, and its value under a law without errors."""
 
     of: str
     found: float
@@ -49,7 +49,7 @@ def _warm(
 
 
 def idle_open_restart(law: laws.Law) -> Figures:
-    """2,000 idle connections at each; one server restarts, and has none."""
+    """2,000 idle connections at each; one server restarts and has none."""
     loop = _warm(law, 0.5, open=np.full(3, 2000.0))
     loop.open = np.array([0.0, 2000.0, 2000.0])
     loop.ticks(60)
@@ -103,7 +103,7 @@ def few_dear_requests(law: laws.Law) -> Figures:
 
 
 def one_of_two_is_slow(law: laws.Law) -> Figures:
-    """Two servers, of which one is idle and takes a hundred times as long."""
+    """Two servers, one of them idle and a hundred times as slow."""
     loop = _warm(law, 0.2, (250.0, 250.0), late=np.array([100.0, 1.0]))
     return [Figure("its share", loop.share(0), 0.0, 0.1, 0.05)]
 
@@ -137,14 +137,14 @@ def ejected(law: laws.Law) -> Figures:
 
 
 def restarted_within_a_tick(law: laws.Law) -> Figures:
-    """Restarted so quickly that nobody missed it: no sample is late and no request fails."""
+    """Restarted too quickly to be missed: no sample is late and no request fails."""
     loop = _warm(law, 0.5, up_s=np.full(3, 1000.0))
     loop.up_s = np.array([0.4, 1000.0, 1000.0])
     return _when_back(loop)
 
 
 def dear_requests_at_one(law: laws.Law) -> Figures:
-    """What one server gets is four times as dear, for a while (sessions that stick): told, and not told."""
+    """One server gets requests of four times the cost for a while (sessions): reported, and not reported."""
     told, untold = (
         _warm(law, 0.2, (62.5, 250.0, 250.0), cost=cost)
         for cost in (np.array([4.0, 1.0, 1.0]), np.full(3, np.nan))
@@ -165,7 +165,7 @@ def neighbour_before_the_first_request(law: laws.Law) -> Figures:
 
 @dataclass(slots=True, kw_only=True)
 class _Miscounted(Servers):
-    """Where a queue is, what is in flight is counted a moment before what has ended, or a moment after."""
+    """With a queue, requests in flight are counted a moment before or after those that ended."""
 
     off: float = 5.0
 
@@ -178,9 +178,9 @@ class _Miscounted(Servers):
 
 @dataclass(slots=True, kw_only=True)
 class _RoundRobin(Servers):
-    """Behind an upstream of nginx's own, every server alike: requests are counted when they end, not before.
+    """Behind a plain nginx upstream with equal servers: requests are counted when they end, not before.
 
-    What is worked off after the last request has waited for as long as when that came.
+    Requests of the queue have waited since the arrival of the last one.
     """
 
     waited_s: Floats = field(default_factory=lambda: np.zeros(1))
@@ -194,7 +194,7 @@ class _RoundRobin(Servers):
 
 
 def a_queue_outlives_the_traffic(law: laws.Law) -> Figures:
-    """Requests end, and one server works off its queue long after the others, who get none of them."""
+    """Traffic ends, and one server works off its queue long after the others are done."""
     loop = Loop(law=law, servers=_Miscounted(capacity=np.full(3, 250.0)), demand=375.0)
     loop.ticks(WARM)
     loop.demand *= 2.6
@@ -204,7 +204,7 @@ def a_queue_outlives_the_traffic(law: laws.Law) -> Figures:
 
 
 def a_queue_nobody_counts(law: laws.Law) -> Figures:
-    """The same behind nginx's own balancing: the weights are not followed, nor what is in flight counted."""
+    """The same behind nginx's own balancing: weights are not followed, and requests in flight not counted."""
     loop = Loop(law=law, servers=_RoundRobin(capacity=np.array([250.0, 250.0, 600.0])), demand=600.0)
     loop.ticks(WARM)
     loop.servers.taken = np.array([0.9, 0.0, 0.0])
@@ -232,7 +232,7 @@ SIZES = (100.0, 200.0, 300.0)
 
 
 def fixed_appetite(law: laws.Law) -> Figures:
-    """A neighbour takes half of the second of servers of 1 : 2 : 3, whatever is sent there, for 300 s."""
+    """A neighbour always takes half of the second of three servers (1 : 2 : 3), for 300 s."""
     loop = _warm(law, 0.3, SIZES)
     loop.servers.taken = np.array([0.0, 0.5, 0.0])
     loop.ticks(300)
@@ -240,7 +240,7 @@ def fixed_appetite(law: laws.Law) -> Figures:
 
 
 def fixed_appetite_by_chance(law: laws.Law) -> Figures:
-    """The same, and requests come by chance, as a Poisson's do."""
+    """The same with Poisson arrivals."""
 
     @dataclass(slots=True, kw_only=True)
     class Scattered(Servers):
@@ -272,7 +272,7 @@ def shared_appetites(law: laws.Law) -> Figures:
 def _least_of_what_is_due(
     law: laws.Law, neighbours: tuple[tuple[float, ...], ...], *, shared: bool
 ) -> Figures:
-    """Return the least part of a share that is due, by what neighbours leave; and the longest queue."""
+    """Return the least part of the right share beside neighbours, and the longest queue."""
     parts, queues_s = [], []
     for at, take, load in itertools.product(neighbours, (0.3, 0.5, 0.7), (0.3, 0.6, 0.8)):
         taken = take * np.array(at)
@@ -298,7 +298,7 @@ def comes_and_goes(law: laws.Law) -> Figures:
         for taken in (0.5, 0.0):
             loop.servers.taken = np.array([0.0, taken, 0.0])
             loop.ticks(20)
-    # Of each stretch what comes after its first five seconds.
+    # Each stretch counts after its first five seconds.
     of_one = np.array(loop.shares[WARM:])[:, 1].reshape(8, 2, 20)[..., 5:].mean(axis=(0, 2))
     return [
         Figure("its mean share meanwhile", float(of_one[0]), 0.16, 0.24, 0.2),
@@ -315,7 +315,7 @@ CASES: tuple[Callable[[laws.Law], Figures], ...] = (
 
 
 def main() -> int:
-    """Print a row for each figure; the exit status tells whether each lies within its bounds."""
+    """Print a row for each figure; the exit status is 1 if one is out of its bounds."""
     law, met = laws.create(laws.NAMES[0]), True
     print("| case | of what | figure | in truth | bounds |\n|---|---|---:|---:|---|")
     for case in CASES:

@@ -12,7 +12,7 @@ from steelyard_controller.laws.snapshot import Floats, Snapshot
 
 GOLDEN = Path(__file__).parent / "golden"
 
-# What an agent of a four-core server says.
+# The capacities of a four-core server.
 CAPACITY = (4.0, 125e6, 5000.0, 8e9)
 
 Figures = Sequence[float | None] | float | None
@@ -39,7 +39,7 @@ def snapshot(
     t_s: float = 0.0,
     **columns: Any,
 ) -> Snapshot:
-    """Return a snapshot of equal peers, except for what is given; net, io and mem are a third of cpu."""
+    """Return a snapshot of equal peers, except for the given columns; net, io and mem are a third of cpu."""
     names = tuple(ids)
     k = len(names)
     if utilization is None:

@@ -9,7 +9,7 @@ from .snapshots import Figures, snapshot, steps
 
 
 def two(pinned: Figures = None) -> tuple[Decision, Decision]:
-    """Return what static and steelyard think of `a` at half the speed of the others."""
+    """Return the decisions of static and steelyard with `a` at half the speed of the others."""
     inputs = [snapshot(cpu=(0.8, 0.4, 0.4), pinned=pinned)] * 60
     return steps(laws.create("static"), inputs)[1], steps(laws.create("steelyard"), inputs)[1]
 

@@ -1,4 +1,4 @@
-"""What a person reads; the sentences are literal because people will look for them."""
+"""The sentences of explanations, literally, because people will search for them."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Headroom: what an upstream could carry, in a closed loop in which that is known."""
+"""Headroom of an upstream in a closed loop with a known capacity."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -56,7 +56,7 @@ def test_what_others_take_is_not_there() -> None:
     model.servers.taken = np.array([0.0, 0.5, 0.0])
     now = of(model.ticks(30)).could_carry_per_s
     assert before == pytest.approx(0.7 * 600, rel=0.02)
-    # Of 200 a neighbour takes half; the law takes some of that for dearer requests, so less is promised.
+    # A neighbour takes half of 200. The law counts a part of that as more expensive requests.
     assert now is not None
     assert 0.7 * 400 < now < 0.7 * 500
 
@@ -72,7 +72,7 @@ def test_a_server_that_is_not_there_carries_nothing() -> None:
     said = of(decision, counts=[True, True, False], share=np.array([1 / 3, 2 / 3, 0.0]))
     assert said.could_carry_per_s == pytest.approx(0.7 * 300, rel=0.02)
     assert said.servers == 2
-    # It still has its share: the others are to bear it when it is gone.
+    # It still has its share, which the others will have to bear.
     borne = of(decision, counts=[True, True, False])
     assert borne.could_carry_per_s == pytest.approx(said.could_carry_per_s)
 
@@ -80,7 +80,7 @@ def test_a_server_that_is_not_there_carries_nothing() -> None:
 def test_without_a_server_that_counts_nothing_is_known() -> None:
     said = of(loop(0.3).ticks(WARM), counts=[False] * 3, carries_per_s=7.0)
     assert (said.could_carry_per_s, said.ratio, said.carries_per_s) == (None, None, 7.0)
-    assert said.unknown == "no server gets requests, is measured and is to stay"
+    assert said.unknown == "no server gets requests, is measured and stays"
 
 
 def test_a_server_that_fails_carries_little() -> None:
@@ -112,7 +112,7 @@ def test_a_pinned_server_bounds_all_where_it_is_full_first() -> None:
         share = np.array([part, 0.4 * (1 - part), 0.6 * (1 - part)])
         return of(decided, share=share).could_carry_per_s
 
-    # With half of the requests the one of 100 is at its end at 2 * 70; with few the others, at 0.7 * 500.
+    # With half of the requests, the server of 100 is full at 2 * 70. With few, the others are at 0.7 * 500.
     assert pinned(0.5) == pytest.approx(2 * 70, rel=0.02)
     assert pinned(0.01) == pytest.approx(0.7 * 500 / 0.99, rel=0.02)
 
@@ -122,7 +122,7 @@ def test_without_a_request_there_is_no_figure_but_a_reason() -> None:
     _, decision = steps(laws.create("steelyard"), [idle] * 60)
     said = of(decision)
     assert (said.could_carry_per_s, said.left_per_s, said.ratio) == (None, None, None)
-    assert said.unknown == "too few requests yet: 0 % of what it could carry is learnt"
+    assert said.unknown == "too few requests yet: 0 % of the capacity is learnt"
 
 
 def test_after_the_last_request_all_of_it_is_left() -> None:
@@ -140,7 +140,7 @@ def test_a_law_that_learns_no_capacity_says_so_and_its_shadow_knows(law: str) ->
     (_, live), (_, shadow) = (steps(laws.create(name), seen) for name in (law, "steelyard"))
     alone = of(live, carries_per_s=300.0)
     assert (alone.could_carry_per_s, alone.ratio, alone.carries_per_s) == (None, None, 300.0)
-    assert alone.unknown == f"the law {law} learns no capacity; with steelyard as a shadow it is known"
+    assert alone.unknown == f"the law {law} learns no capacity; declare steelyard as a shadow"
     # By equal shares the slowest, of 125 requests/s, is full first.
     said = of(live, shadows=[shadow], share=np.full(3, 1 / 3))
     assert said.could_carry_per_s == pytest.approx(3 * 0.7 * 125, rel=0.02)

@@ -1,4 +1,4 @@
-"""Many upstreams that step at once decide as each would alone."""
+"""Upstreams that step together decide as each would alone."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,12 +14,12 @@ from .test_law_properties import drawn
 
 TICKS = 24
 
-# More than six peers are summed in another order where some of them are left out: the last digit differs.
+# With more than six peers, leaving some out changes the order of the sum, and its last digit.
 SIZES = (3, 3, 1, 5, 0, 3, 5, 3)
 
 
 def awkward(upstream: int, tick: int, drawn_one: Snapshot) -> Snapshot:
-    """Return the snapshot with what only some upstreams have at some ticks."""
+    """Return the snapshot with columns of some upstreams at some ticks only."""
     rows = np.arange(len(drawn_one.ids))
     changes: dict[int, dict[str, np.ndarray]] = {
         0: {"leaving": rows == 0},
@@ -43,7 +43,7 @@ def upstreams() -> list[list[Snapshot]]:
 
 
 def figures(result: StepResult, law: str) -> Mapping[str, object]:
-    """Return all that a law decided and remembers, with None for NaN."""
+    """Return a law's whole decision and memory, with None for NaN."""
     decision, memory = result.decisions[law], result.memories[law]
     arrays = {
         "weights": decision.weights, "published": decision.published, "score": decision.score,

@@ -1,4 +1,4 @@
-"""The cases in which requests are long, dear, open or unseen, or a server is, lie within their bounds."""
+"""The cases of long, expensive, open or unseen requests are within their bounds."""
 
 from collections.abc import Callable
 

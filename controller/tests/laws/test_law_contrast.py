@@ -1,4 +1,4 @@
-"""Windows with more and with fewer requests tell a neighbour from dearer requests (cases: `law_cases`).
+"""Windows with more and fewer requests distinguish a neighbour from more expensive ones (cases: `law_cases`).
 
 100 requests a window at half load: a request costs 5 ms. Then the first server's load is .8, and it gets 40.
 """
@@ -13,7 +13,7 @@ STEELYARD = laws.create("steelyard")
 
 
 def decided(*windows: tuple[float, float, int], latency_s: float = 0.01) -> Decision:
-    """Return the decision after windows of the first server: its load, its requests, how many of them."""
+    """Return the decision after windows of the first server: its load, its requests, and their number."""
     each = [
         snapshot(cpu=(load, 0.5, 0.5), completed=(requests, 100, 100), latency_s=latency_s)
         for load, requests, count in ((0.5, 100, 60), (0.8, 100, 1), *windows)

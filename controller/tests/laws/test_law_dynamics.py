@@ -1,7 +1,7 @@
 """Step responses in the fluid model: one server of four loses half its capacity, and gets it back.
 
-What is asserted here is what docs/research/law.md says; the figures of the one
-target that the published weight misses are written down in `UNDERSHOOT`.
+The tests assert the figures of docs/research/law.md. `UNDERSHOOT` has those of the one target that the
+published weight misses.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from testing.fluid_model import Servers, decisions
 from .snapshots import snapshot
 
 LOADS = (0.4, 0.6, 0.75, 0.9)
-"""Of the capacity that is left when one of four servers has lost half of its own."""
+"""Load of the capacity that remains after one of four servers has lost half of its own."""
 
 LATE = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 0), (2, 0))
 """Ticks by which samples and reports are late."""
@@ -28,8 +28,8 @@ SETTLED = 10
 OVERSHOOT = 0.10
 PEAK_TO_PEAK = 0.05
 
-# What the weight of the slowed server goes below its target, in parts of the step, while its
-# backlog is worked off (step 8); at load 0.4 there is none. Measured; see docs/research/law.md.
+# Undershoot of the slowed server's weight below its target, in parts of the step, while its backlog is worked
+# off (step 8). At load 0.4 there is none. Measured; see docs/research/law.md.
 UNDERSHOOT = {0.4: 0.0, 0.6: 0.03, 0.75: 0.454, 0.9: 0.656}
 
 every_case = pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def settling(share: Floats, target: float) -> int:
 
 
 def overshoot(share: Floats, before: float, target: float) -> float:
-    """Return by how much the share goes past the target, in parts of the step."""
+    """Return the overshoot of the share beyond the target, in parts of the step."""
     return float(np.max((target - share) / (before - target), initial=0.0))
 
 
@@ -99,13 +99,13 @@ def test_a_server_that_is_soon_whole_again_is_believed(
     load: float, late: tuple[int, int], lasted: int
 ) -> None:
     share = shares(response(load, late, mended=BREAKS + lasted), "weights")
-    # Within five ticks it has four fifths of what it is due, whatever its loss has taught.
+    # Within five ticks it has four fifths of its right share, whatever was learnt from its loss.
     assert (share[BREAKS + lasted + 5 + max(late) :] > 0.8 * 0.25).all()
 
 
 @pytest.mark.parametrize(("load", "at_least"), [(0.5, 0.35), (0.7, 0.6), (0.85, 0.75)])
 def test_a_neighbour_with_a_fixed_appetite_does_not_starve_its_server(load: float, at_least: float) -> None:
-    # It takes half of server 0, whatever is sent there, for three minutes.
+    # It takes half of server 0 at any number of requests, for three minutes.
     servers = Servers(capacity=np.full(4, 400.0))
 
     def event(tick: int, now: Servers) -> None:
@@ -146,7 +146,7 @@ def test_below_its_target_the_weight_is_only_while_a_backlog_is_worked_off(
     assert undershoot.max() <= UNDERSHOOT[load] + 0.005
     backlog_s = np.array([each.columns["backlog_s"][0] - each.columns["mean_backlog_s"][0] for each in run])
     assert (backlog_s[undershoot > OVERSHOOT] > 0.03).all()
-    # And nothing but the factors for it: without them the weight is the estimate.
+    # Only the factors make the difference: without them the weight is the estimate.
     taken_off = np.array([(each.columns["backlog"] * each.columns["slow"]).tolist() for each in run])
     weights = np.array([each.weights for each in run]) / taken_off
     assert overshoot(weights[:, 0] / weights.sum(axis=1), 1 / 4, 1 / 7) <= OVERSHOOT
@@ -164,7 +164,7 @@ def test_the_slowness_guard_takes_no_fresh_queue_for_a_fault(load: float, late: 
 def test_nobody_else_gets_much_more_than_his_share_meanwhile(load: float, late: tuple[int, int]) -> None:
     run = response(load, late)
     others = np.array([each.weights[1:].max() / each.total for each in run])
-    # In parts of their own share; over 0.10 only at load 0.75 and 0.9 with late reports.
+    # In parts of their own share; above 0.10 only at load 0.75 and 0.9 with late reports.
     assert others.max() <= (1 + 0.116) * 2 / 7
 
 
@@ -216,7 +216,7 @@ def test_a_server_that_fails_fast_ends_at_the_floor_and_comes_back(
         )
     )
     share = shares(run, "weights")
-    # It is idle and answers at once: a law that only looked at load would give it everything.
+    # It is idle and answers at once: a law by load alone would give it everything.
     assert (np.diff(share[64:120]) <= 0).all()
     assert run[159].columns["clamp_floor"].tolist() == [1, 0, 0, 0]
     assert share[159] == pytest.approx(0.02 / 4, rel=0.05)

@@ -1,4 +1,4 @@
-"""Laws over more indicators than the four: what counts, what does not, what is known when they change."""
+"""Laws with more indicators than the four: declared, undeclared and changed ones."""
 
 from dataclasses import replace
 from typing import Any
@@ -45,7 +45,7 @@ def shares(decision: Decision) -> list[float]:
 def test_equations_1_to_4_and_6_over_five_indicators() -> None:
     busy = np.array([[0.2, 0.1, 0.0, 0.3, 1.0], [0.4, 0.1, 0.0, 0.3, 0.0], [0.8, 0.1, 0.0, 0.3, 0.0]])
     apart = spread(busy)
-    # cpu: Y = 0, 1/3, 1, p = 0, 1/4, 3/4; workers: all of Y at one server, so E = 0; the others tell nothing.
+    # cpu: Y = 0, 1/3, 1, p = 0, 1/4, 3/4; workers: all of Y at one server, so E = 0; others: no difference.
     cpu = -(0.25 * np.log(0.25) + 0.75 * np.log(0.75)) / np.log(3)
     assert apart.entropy.tolist() == pytest.approx([cpu, 1, 1, 1, 0])
     weights = entropy_weights(apart.entropy)
@@ -86,7 +86,7 @@ def test_a_server_whose_pool_is_full_while_its_cpu_idles_gets_what_it_can_do() -
     _, blind = steps(law, four)
     _, seeing = steps(law, five)
     assert shares(blind) == pytest.approx([1 / 3] * 3, abs=0.01)
-    # 100 requests a second are all that a can do, and a fifth of what b and c can.
+    # 100 requests a second are the whole capacity of a, and a fifth of b's and c's.
     assert shares(seeing) == pytest.approx([1 / 11, 5 / 11, 5 / 11], abs=0.02)
     assert seeing.alert
     assert "its tightest indicator is workers, with 0 % left" in sentence_writer(seeing)(0)
@@ -191,7 +191,7 @@ def test_when_an_indicator_is_taken_away_the_others_share_its_part() -> None:
     assert decision.entropy_weights.sum() == pytest.approx(1)
     part = before.entropy_weights[[0, 4]]
     assert decision.entropy_weights.tolist() == pytest.approx((part / part.sum()).tolist(), abs=0.02)
-    # What was smoothed of each stays with its name.
+    # The smoothed figures stay with the names.
     assert decision.columns["smoothed_workers"].tolist() == pytest.approx([0.9, 0.1, 0.5])
 
 
@@ -207,5 +207,5 @@ def test_a_snapshot_refuses_columns_that_do_not_fit_its_indicators() -> None:
     base = snapshot()
     with pytest.raises(ValueError, match=r"utilization has shape \(3, 4\), not \(3, 5\)"):
         replace(base, indicators=FIVE, knees=np.full(5, np.nan))
-    with pytest.raises(ValueError, match="no indicator, or one comes twice"):
+    with pytest.raises(ValueError, match="no indicator, or one occurs twice"):
         replace(base, indicators=("cpu", "cpu", "io", "mem"))

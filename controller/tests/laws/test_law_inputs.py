@@ -258,7 +258,7 @@ def test_a_peer_that_was_drained_starts_slowly_when_it_is_back() -> None:
 
 
 def test_a_backup_counts_as_out_of_service() -> None:
-    # To a law a backup is a peer that is not eligible: it keeps a weight for the day it is needed.
+    # For a law, a backup is a peer that is not eligible: it keeps a weight for later use.
     backup = snapshot(cpu=(0.5, 0.5, 0.0), completed=(100, 100, 0), eligible="ab")
     _, decision = steps(STEELYARD, [backup] * WARM)
     assert decision.weights[2] > 0

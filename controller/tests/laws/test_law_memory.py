@@ -95,7 +95,7 @@ def test_a_damaged_figure_is_none(column: str, value: object) -> None:
         row = row[0]
     row[0] = value
     restored = laws.decode_memory("steelyard", damaged)
-    # In the rings null is "nothing yet", which is as good as any other.
+    # In the rings, null is "nothing yet", a valid value.
     assert restored is None or (column == "load_ring" and value is None)
 
 

@@ -58,7 +58,7 @@ def test_scale_by_k_compares_like_with_like() -> None:
 
 def test_after_an_alert_the_weights_return_by_a_fixed_part_of_the_gap() -> None:
     law = laws.create("paper", {"H": 0.3, "decay": 0.2})
-    # Of two servers only cpu differs, so it has all the weight.
+    # The two servers differ in cpu only, so it has all the weight.
     rows = [[0.9, 0.2, 0.1, 0.3], [0.5, 0.2, 0.1, 0.3]]
     memory, alert = steps(law, [snapshot(ids="ab", utilization=rows)])
     rows[0][0] = 0.6

@@ -1,4 +1,4 @@
-"""What must hold for every law, whatever it is told."""
+"""Properties of every law under any input."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -50,7 +50,7 @@ def drawn(k: int, seed: int, ticks: int = 12) -> list[Snapshot]:
 
 
 def permuted(each: Snapshot, order: Sequence[int], names: tuple[str, ...] = ()) -> Snapshot:
-    """Return the snapshot with its peers in another order, under other names where given."""
+    """Return the snapshot with its peers in another order, and with other names if given."""
     rows = list(order)
     columns = (*COLUMNS, "published", "sample_age_ticks", "utilization", "capacity", "leaving", "eligible")
     return replace(
@@ -61,7 +61,7 @@ def permuted(each: Snapshot, order: Sequence[int], names: tuple[str, ...] = ()) 
 
 
 def assert_sound(decision: Decision) -> None:
-    """Assert what every decision must be."""
+    """Assert the properties of every decision."""
     assert np.isfinite(decision.weights).all()
     assert decision.weights.min() > 0
     assert decision.weights.sum() == pytest.approx(decision.total)
@@ -170,5 +170,5 @@ def test_a_wrong_shape_is_the_callers_bug() -> None:
         replace(snapshot(), completed=np.zeros(2))
     with pytest.raises(ValueError, match=r"capacity has shape \(3, 3\), not \(3, 4\)"):
         replace(snapshot(), capacity=np.zeros((3, 3)))
-    with pytest.raises(ValueError, match="an id comes twice"):
+    with pytest.raises(ValueError, match="an id occurs twice"):
         snapshot(ids="aab")

@@ -59,7 +59,7 @@ def test_a_server_full_of_somebody_elses_work_before_the_first_request_gets_few(
 
 @pytest.mark.parametrize("seconds", [0.01, 1.0, 20.0])
 def test_the_prior_is_worth_a_load_second_at_most(seconds: float) -> None:
-    # One request of so many load seconds at a time, each of a server alone.
+    # One request at a time of a number of load seconds, each on a server of its own.
     rate = 0.5 / seconds
     some = snapshot(cpu=0.5, completed=rate, in_flight=1, latency_s=seconds)
     _, decision = steps(STEELYARD, [some] * 60)
@@ -101,7 +101,7 @@ def test_what_takes_part_of_a_server_is_known_when_the_requests_have_stopped() -
 
 def test_a_night_without_a_request_is_not_forgotten_and_a_weekend_ends_on_the_baselines() -> None:
     memory, before = steps(STEELYARD, [snapshot(cpu=(0.8, 0.4, 0.4))] * 60)
-    # Evidence that only ever faded would underflow after six hours.
+    # Evidence that only fades would underflow after six hours.
     idle = snapshot(cpu=0.0, completed=0, in_flight=0, latency_s=None, tick_s=60.0)
     memory, morning = steps(STEELYARD, [idle] * 8 * 60, memory)
     assert morning.weights == pytest.approx(before.weights, rel=0.02)
@@ -118,8 +118,9 @@ def test_an_idle_peer_is_not_taken_to_work_for_nothing() -> None:
 
 def test_the_cost_of_a_request_and_what_is_not_ours_worked_out_by_hand() -> None:
     memory, _ = steps(STEELYARD, [snapshot(cpu=0.5)] * 60)
-    # A tenth of the requests, at the load of half of them: 10 cost 0.05, so d = 0.4 is unexplained, of which
-    # 0.05^2/(0.05^2 + 0.1^2) = 0.2 counts as dearer requests: w = 0.32, e = 5 ms (1 + 0.08/0.05) = 13 ms.
+    # A tenth of the requests has nearly the load of all. The 10 requests explain 0.05, so extra = 0.4. A part
+    # of 0.05^2/(0.05^2 + 0.1^2) = 0.2 counts as more expensive requests: w = 0.32,
+    # e = 5 ms (1 + 0.08/0.05) = 13 ms.
     _, decision = steps(STEELYARD, [snapshot(cpu=(0.45, 0.5, 0.5), completed=(10, 100, 100))], memory)
     assert decision.columns["restarted"][0] == 1.0
     assert decision.columns["not_ours"][0] == pytest.approx(0.32, abs=0.002)
@@ -129,8 +130,8 @@ def test_the_cost_of_a_request_and_what_is_not_ours_worked_out_by_hand() -> None
 @pytest.mark.parametrize(("latency_s", "able"), [(0.01, 200.0), (0.04, 125.0), (10.0, 100.0)])
 def test_a_full_server_is_as_able_as_its_requests_in_flight_say(latency_s: float, able: float) -> None:
     memory, before = steps(STEELYARD, [snapshot(cpu=0.5)] * 60)
-    # Half load and one request in flight: V_half is 1. 100 requests of 10 ms are V = 1: half load, as before,
-    # whoever has the rest of the CPU. Of 40 ms: V = 4, 0.8 of what it can do. Of 10 s: all of it.
+    # Half load and one request in flight: V_half is 1. 100 requests of 10 ms are V = 1: half load, as before.
+    # 100 requests of 40 ms are V = 4: load 0.8. With 10 s, the load is all ours.
     full = snapshot(cpu=(1.0, 0.5, 0.5), latency_s=(latency_s, 0.01, 0.01))
     _, decision = steps(STEELYARD, [full] * 3, memory)
     assert before.capacity_estimate[0] == pytest.approx(200, rel=0.01)
@@ -157,7 +158,7 @@ def test_a_neighbour_that_leaves_within_a_window_has_left(part: float) -> None:
     )
     memory, back = steps(STEELYARD, [leaves], memory)
     assert back.capacity_estimate[0] > 0.8 * 200
-    # And where it has not, that is believed as soon.
+    # If it has not left, that counts at once, too.
     stays = snapshot(cpu=(part + 0.2, 0.6, 0.6), completed=(10, 125, 125))
     _, after = steps(STEELYARD, [stays] * 2, memory)
     assert after.capacity_estimate[0] < 1.3 * (1.0 - part - 0.2 + 0.05) * 200
@@ -191,7 +192,7 @@ def test_a_server_that_gets_no_request_is_believed_by_its_idleness() -> None:
 
 
 def test_a_server_that_lost_much_is_not_starved() -> None:
-    # The neighbour takes nine tenths and looks the same whatever we send: u = 1. What we send waits little.
+    # The neighbour takes nine tenths and always shows u = 1. Our requests wait little.
     memory, decision = steps(STEELYARD, [snapshot(cpu=0.5)] * 60)
     sent = 100.0
     for _tick in range(60):
@@ -221,7 +222,7 @@ def test_a_limit_is_nothing_to_a_server_that_its_disk_bounds() -> None:
     memory, _ = steps(STEELYARD, [snapshot(utilization=rows)] * 60)
     capacity = np.array([[2.0, 125e6, 5000.0, 8e9], *([[4.0, 125e6, 5000.0, 8e9]] * 2)])
     _, decision = STEELYARD.step(memory, replace(snapshot(utilization=rows), capacity=capacity))
-    # But for the prior of some requests, which follows the hardware.
+    # Except for the prior of some requests, which follows the hardware.
     assert decision.capacity_estimate == pytest.approx([125] * 3, rel=0.001)
 
 
@@ -229,7 +230,7 @@ def test_a_backlog_is_drained() -> None:
     level = [snapshot(cpu=0.9)] * 30
     memory, before = steps(STEELYARD, level)
     _, after = steps(STEELYARD, [snapshot(cpu=0.9, in_flight=(100, 1, 1))], memory)
-    # 0.9 s of work where the mean is 0.306 s, to be worked off within 3 s; the others get up to 10 % more.
+    # 0.9 s of work beside a mean of 0.306 s, to be worked off within 3 s; the others get up to 10 % more.
     assert after.columns["backlog"] == pytest.approx([0.802, 1.099, 1.099], rel=0.001)
     assert after.weights / before.weights == pytest.approx([0.802, 1.099, 1.099], rel=0.001)
 
@@ -257,7 +258,7 @@ def test_connections_that_are_merely_open_are_no_backlog() -> None:
     memory, after = steps(STEELYARD, [snapshot(cpu=0.5, in_flight=(2000, 1, 1))] * 60, memory)
     assert after.columns["open"][0] == pytest.approx(2000, rel=0.01)
     assert after.columns["backlog"] == pytest.approx(1, abs=0.01)
-    # And what comes on top of them at full load waits.
+    # Further requests at full load wait.
     _, full = steps(STEELYARD, [snapshot(cpu=1.0, in_flight=(2100, 1, 1))], memory)
     assert full.columns["waiting"][0] == pytest.approx(100, abs=2)
 
@@ -368,7 +369,7 @@ def test_one_peer_has_all_the_weight() -> None:
     ("name", "parameters", "remedy"),
     [
         ("steelyrad", {}, f"there is no law 'steelyrad'; choose one of: {', '.join(laws.NAMES)}"),
-        ("steelyard", {"h": 1}, "law steelyard has no parameter 'h'; it has: tau, n0"),
+        ("steelyard", {"h": 1}, "law steelyard has no parameter 'h'; choose one of: tau, n0"),
         (
             "steelyard",
             {"tau": 0},
@@ -377,7 +378,7 @@ def test_one_peer_has_all_the_weight() -> None:
         ("steelyard", {"tau": float("nan")}, "parameter tau of law steelyard is nan; give a number"),
         ("steelyard", {"H": 0.5, "L": 0.5}, "parameter L is 0.5; it must be above H (0.5)"),
         ("paper", {"H": 0.5, "L": 0.4}, "parameter L is 0.4; it must be above H (0.5)"),
-        ("static", {"H": 0.5}, "law static has no parameter 'H'; it has: S"),
+        ("static", {"H": 0.5}, "law static has no parameter 'H'; choose one of: S"),
     ],
 )
 def test_a_wrong_parameter_is_named_with_its_remedy(

@@ -1,4 +1,4 @@
-"""The same seconds make the same memory, whatever the tick: what is smoothed, is smoothed by the second."""
+"""The same seconds make the same memory at any tick: smoothing is by the second."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ STEELYARD = laws.create("steelyard")
 
 
 def after(tick_s: float) -> laws.Memory:
-    """Return the memory after ten seconds at half load, and four of which the first server is busier."""
+    """Return the memory after ten seconds at half load, and four with a busier first server."""
     memory = STEELYARD.start()
     for tick in range(round(14 / tick_s)):
         cpu = (0.5 if tick * tick_s < 10 else 0.8, 0.5, 0.5)
@@ -31,7 +31,7 @@ def test_residuals_are_smoothed_by_the_second(tick_s: float) -> None:
 @pytest.mark.parametrize("tick_s", [0.5, 0.25])
 def test_what_is_in_flight_at_half_load_is_learnt_by_the_second(tick_s: float) -> None:
     learnt = [after(each).scalars["in_flight_at_half"] for each in (1.0, tick_s)]
-    # Of 200 requests of 20 ms four are in flight at half load; it begins at one.
+    # With 200 requests of 20 ms, four are in flight at half load; V_half begins at one.
     assert learnt[0] > 2.5
     assert learnt[1] == pytest.approx(learnt[0], rel=0.05)
     assert np.isfinite(learnt).all()
@@ -69,7 +69,7 @@ def test_a_loss_need_not_wait_for_its_second_to_be_over(tick_s: float) -> None:
         each = snapshot(cpu=cpu, completed=200 * tick_s, in_flight=4, latency_s=0.02)
         memory, _ = STEELYARD.step(memory, replace(each, t_s=tick * tick_s, tick_s=tick_s))
     assert memory.columns["restarts"].tolist() == [1, 0, 0]
-    # And nothing of what the server was before is left.
+    # No evidence from before the change is left.
     assert memory.columns["sums"][0, :3] == pytest.approx([200 * tick_s, 0.9 * tick_s, tick_s])
 
 

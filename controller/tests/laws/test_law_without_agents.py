@@ -1,4 +1,4 @@
-"""Servers without agents, of which load balancers know how much of their `max_conns` they have in flight."""
+"""Servers without agents; load balancers know the used part of their `max_conns` they have in flight."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ MAX_CONNS = 64
 
 
 class InFlight(LongRequests):
-    """Streams last longer the more there are, and one indicator says how many."""
+    """Streams last longer the more there are, and an indicator shows their number."""
 
     def serve(self, arriving: Floats) -> Window:
         window = super().serve(arriving)
@@ -32,5 +32,5 @@ def test_what_is_in_flight_of_max_conns_shows_who_is_twice_as_fast(sampled: bool
     loop.sampled = np.array([sampled])
     loop.ticks(200)
     settled = np.mean(loop.shares[100:], axis=0)
-    # Declared alike, and nothing else is known of them.
+    # Equal declarations, and nothing else is known about them.
     assert settled == pytest.approx(TRUE_SHARES if sampled else np.full(4, 0.25), abs=0.03)

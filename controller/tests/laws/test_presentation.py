@@ -1,4 +1,4 @@
-"""How the laws show themselves: what the page needs is there, and what it names exists."""
+"""The presentations of the laws have everything for the page, and name existing figures."""
 
 import re
 from pathlib import Path

@@ -12,7 +12,7 @@ WEIGHTS = st.lists(st.floats(0, 1e6), min_size=1, max_size=40)
 
 
 def unit_by_unit(weights: list[float], total: int, floor: int) -> list[int]:
-    """The definition, one unit at a time, to compare with."""
+    """The definition, one unit at a time, for comparison."""
     k, total = len(weights), max(total, len(weights) * floor)
     scale = sum(np.array(weights)) or 0.0
     exact = [w / scale * total if scale > 0 else total / k for w in weights]

@@ -1,4 +1,4 @@
-"""Near servers first until their headroom is used, then the others, without a cliff."""
+"""Near servers first until their headroom is used, then the others, without a jump."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def test_above_all_headroom_every_server_is_as_busy_as_the_next_and_no_more_cros
 
 
 def test_where_nobody_knows_what_servers_can_do_it_is_envoys_rule_with_weights() -> None:
-    """Envoy: percent local = min(100, hosts' % / originating %), the rest where hosts' % is above it."""
+    """Envoy: percent local = min(100, hosts' % / originating %), the rest if hosts' % is above it."""
     by_zone = parts(of(0.4, 0.2, 0.4, 0), of(100, 100, 100, 0), None)
     assert by_zone[1] == pytest.approx(of(0.2, 0.6, 0.2, 0))
     assert by_zone[0] == pytest.approx(of(1, 0, 0, 0))
@@ -43,7 +43,7 @@ def test_load_balancers_without_a_zone_go_by_the_weights_and_are_reckoned_with()
     share = of(0.5, 0.25, 0, 0.25)
     by_zone = parts(share, of(60, 20, 0, 100), 200.0)
     assert by_zone[3] == pytest.approx(share)
-    # Of the 100 that could still be carried half is zone 0's; its 10 more go to zone 1 and to no zone.
+    # Half of the 100 that could still be carried are zone 0's; its other 10 go to zone 1 and to no zone.
     assert by_zone[0] == pytest.approx(of(50, 10 * 5 / 30, 0, 10 * 25 / 30) / 60)
 
 
@@ -69,7 +69,7 @@ def test_no_zone_gets_more_than_its_part_and_a_small_change_is_a_small_change(
     assert by_zone.sum(axis=1) == pytest.approx(np.ones(4))
     room = share * max(could, given.sum())
     assert (given @ by_zone <= room * (1 + 1e-9) + 1e-9).all()
-    # Requests that go elsewhere, per request more.
+    # Requests that go elsewhere, for each further request.
     moved = np.abs((given * 1.0001) @ parts(share, given * 1.0001, could) - given @ by_zone).sum()
     assert moved <= 3 * 0.0001 * given.sum() + 1e-9
 
@@ -81,7 +81,7 @@ def test_factors_give_the_parts_back_and_leave_nobody_out() -> None:
     assert (told.min(), told.max()) == (1, LARGEST_FACTOR)
     back = told * share / (told * share).sum(axis=1, keepdims=True)
     assert back == pytest.approx(by_zone, abs=0.005)
-    # Where everybody is to go by the weights, every factor is the same.
+    # If all load balancers use the weights alone, every factor is the same.
     assert set(factors(np.tile(EVEN, (4, 1)), EVEN)[:, :3].ravel()) == {LARGEST_FACTOR}
 
 
@@ -93,7 +93,7 @@ def test_what_all_were_told_is_the_mix_by_what_they_bring() -> None:
 
 
 def test_what_comes_is_smoothed_and_the_factors_follow_within_seconds() -> None:
-    """At first all are told the same; a zone's servers of which some are away have a smaller share."""
+    """At first all factors are equal. A zone with some servers away has a smaller share."""
     before = Zoning.of_peers([0, 0, 1], 2)
     assert before.followed(of(10, 10, 20), before.none()) == pytest.approx([10, 10, 20])
     seen = before.none()

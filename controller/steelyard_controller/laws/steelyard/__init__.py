@@ -1,4 +1,4 @@
-"""The default law: capacity from what a request costs and what load is not ours. See docs/control-law.md."""
+"""The default law: capacity from the cost of a request and others' load. See docs/control-law.md."""
 
 from steelyard_controller.laws.steelyard.steelyard_law import Steelyard
 

@@ -1,4 +1,4 @@
-"""The capacity estimate: the evidence takes in a window, and says what a peer can do (step 7). Pure."""
+"""The capacity estimate: the evidence with the new window, and the capacity from it (step 7). Pure."""
 
 from dataclasses import dataclass, replace
 from math import exp
@@ -8,7 +8,7 @@ import numpy as np
 from steelyard_controller.laws.small_arrays import clip, known_or_zero
 from steelyard_controller.laws.snapshot import Bools, Floats
 from steelyard_controller.laws.steelyard.change_detection import Change
-from steelyard_controller.laws.steelyard.contrast import known_of, means, told
+from steelyard_controller.laws.steelyard.contrast import known_of, means, with_findings_kept
 from steelyard_controller.laws.steelyard.evidence import (
     FULL_SECONDS,
     IDLE_LOAD,
@@ -23,19 +23,19 @@ from steelyard_controller.laws.steelyard.own_load import OwnLoad
 from steelyard_controller.laws.steelyard.request_cost import capacity, learnt_cost, prior_worth, split
 from steelyard_controller.laws.steelyard.residuals import Busyness, tightest
 
-# A restart makes the test less eager for a while, not deaf: what was lost may come back soon.
+# A restart makes the test less eager, but only for a while: lost capacity may come back soon.
 RESTARTS_FADE_S = 10.0
-# What a server can do is no news in the morning: a quiet night takes half of what was known of it.
+# A capacity is still known in the morning: eight quiet hours take most of the evidence, not all.
 REMEMBERED_S = 4 * 3600.0
-# The least that a server of which nothing else is known has left, and the load from which it has less.
-LEAST_FREE, HALF = 0.1, 0.5
-# No server does more; a broken report's square would be beyond what a memory may hold.
+# Smallest free part of a server without requests, and the load from which it is below 1.
+SMALLEST_FREE, FREE_UP_TO_LOAD = 0.1, 0.5
+# No server does more. The square of a broken report's rate would exceed the bounds of a memory.
 MOST_PER_S = 1e7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """The evidence after a window; what follows from it, k each: c, and w, the load that is not ours."""
+    """The evidence after a window, and its results, k each: c, and w, the load that is not ours."""
 
     evidence: Evidence
     capacity: Floats
@@ -45,11 +45,11 @@ class Estimate:
 def estimate_capacity(
     inputs: Inputs, busyness: Busyness, in_flight: InFlight, own: OwnLoad, change: Change
 ) -> Estimate:
-    """Take in the window, and estimate the capacity (step 7).
+    """Add the window to the evidence, and estimate the capacity (step 7).
 
-    A, B, D, F   fade with max(tau, 5 d), plus requests, load seconds, seconds, seconds full of the window
-                 after a change: those of the windows since
-    A'           fades with 4 h, plus n x^2/(x^2 + r0^2), changed or not; x: the load that n made
+    A, B, D, F   fade with max(tau, 5 d), plus requests, load seconds, seconds and full seconds of the window;
+                 after a change, they are those of the windows since
+    A'           fades with 4 h, plus n x^2/(x^2 + r0^2), with or without a change; x: the load of n
     J            fades with 10 s, plus 1 for a change
     """
     before, parameters, tick_s = own.evidence, inputs.parameters, inputs.snapshots.tick_s
@@ -68,13 +68,13 @@ def estimate_capacity(
     known = known_of(inputs, evidence, in_flight)
     learns = ~np.isnan(before.cost) & own.seen
     cost = learnt_cost(known, own.prior, sums, windows, learns, tick_s, parameters)
-    known = told(replace(known, cost=cost), sums, learns, tick_s)
+    known = with_findings_kept(replace(known, cost=cost), sums, learns, tick_s)
     cost = known.cost
     evidence = replace(
         evidence,
         others=known.others,
         recent=change.recent,
-        requests=before.requests * exp(-tick_s / REMEMBERED_S) + count * _telling(count / tick_s * cost),
+        requests=before.requests * exp(-tick_s / REMEMBERED_S) + count * _information(count / tick_s * cost),
         cost=cost,
         windows=np.minimum(windows, 2 * YOUNG_WINDOWS),
         jumps=before.jumps * exp(-tick_s / RESTARTS_FADE_S) + change.restarted,
@@ -88,16 +88,16 @@ def estimate_capacity(
 
 
 def _moments_after(own: OwnLoad, restarted: Bools, fade: Floats, tick_s: float) -> Floats:
-    """Return how rate and load went together: the moments after a window, k x 5.
+    """Return the moments of rate and load after a window, k x 5.
 
-    They fade, plus r T, l T, T, r^2 T and r l T.
+    They fade, plus rate T, l T, T, rate^2 T and rate l T.
 
-        r, l    rate of requests and load of the window, whosever: of a full server, that it is full
-        anew    with a restart, and with a window whose load is above the mean of l, by more than chance makes
-                of it, though its rate is not
+        rate, l    rate of requests and load of the window, ours or not; 1 for a full server
+        restart    with the evidence, and with a window whose load exceeds the mean of l by more than chance
+                   while its rate does not exceed its mean
 
-    A load that still rises where requests do not is a change that is under way: what came within a window is
-    in the next one whole.
+    Load that rises while requests do not is a change under way: a change within a window is complete only in
+    the next one.
     """
     before, rate = own.evidence.moments, np.minimum(own.window[..., REQUESTS] / tick_s, MOST_PER_S)
     mean_rate, mean_load, _, _ = means(before)
@@ -108,20 +108,20 @@ def _moments_after(own: OwnLoad, restarted: Bools, fade: Floats, tick_s: float) 
     return np.where(own.seen[..., None], kept + tick_s * added, before)
 
 
-def _telling(x: Floats) -> Floats:
-    """Return how much the requests of a window tell of their cost: little where they are lost in noise."""
+def _information(x: Floats) -> Floats:
+    """Return the information in a window's requests about their cost: little if noise hides them."""
     return known_or_zero(x * x / (x * x + IDLE_LOAD**2))
 
 
 def _free(busyness: Busyness, in_flight: InFlight, in_flight_at_half: Floats) -> Floats:
-    """Return what of a peer without a first request somebody else leaves, k.
+    """Return the free part of a peer without a first request, k: the part that others leave.
 
-        clip((1 - f)/0.5, 0.1, 1),   f = (1 - min_i rs_i) V_half/(Q + V_half)
+        clip((1 - others)/0.5, 0.1, 1),   others = (1 - min_i rs_i) V_half/(Q + V_half)
 
-    Up to half load it is the noise of a server that has nothing to do. Q: what is in flight may be our own
-    first requests, whose load it is then.
+    Up to half load, it is the noise of a server without work. Q: the requests in flight may be our own first
+    ones, and the load theirs.
     """
     load = known_or_zero(1.0 - tightest(busyness.smoothed))
     q = known_or_zero(in_flight.open) + in_flight.waiting
     others = load * in_flight_at_half / (q + in_flight_at_half)
-    return clip((1.0 - others) / (1.0 - HALF), LEAST_FREE, 1.0)
+    return clip((1.0 - others) / (1.0 - FREE_UP_TO_LOAD), SMALLEST_FREE, 1.0)

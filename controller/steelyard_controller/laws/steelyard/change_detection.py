@@ -1,4 +1,4 @@
-"""The change test: do the recent windows contradict the evidence from before them (step 6)? Pure."""
+"""The change test: do the recent windows contradict the evidence before them (step 6)? Pure."""
 
 from dataclasses import dataclass
 
@@ -28,38 +28,38 @@ from steelyard_controller.laws.steelyard.steelyard_parameters import (
 )
 from steelyard_controller.laws.steelyard.window import Window
 
-# A peer that was full of somebody else's work and now has this much less load is free again.
-FREE = 0.8
-# A load of which our requests explain less than this part is mostly somebody else's.
+# A peer that was full of somebody else's work is free again below this load.
+FREE_LOAD = 0.8
+# If our requests explain less than this part of a load, it is mostly somebody else's.
 MOSTLY_OTHERS = 0.25
-# The change test of a peer that has become free: what was known of it rested on queues.
+# Threshold for a peer that has become free: its evidence rested on queues.
 FREE_SIGMA = 1.5
-# The two windows of a pair begin up to this part of their length apart.
+# Sample and report of a pair begin up to this part of a window apart.
 PHASE_PART = 0.5
-# One outlier may raise the dispersion this much a tick, not without bound.
-OUTLIER = 9.0
+# An outlier counts at most this many times the present dispersion.
+LARGEST_OUTLIER = 9.0
 SMALLEST_DISPERSION = 0.3
 
-# Each test: so many windows, and how many come after them. Below, a row is a test.
+# Each test: its number of windows, and the number of windows after them. Below, a row is a test.
 TESTS = [(windows, after) for windows in CHANGE_WINDOWS for after in (0, 1)]
 WINDOWS, AFTER = (np.array(each)[:, None, None] for each in zip(*TESTS, strict=True))
 TICKS = WINDOWS + AFTER
-WAITS = AFTER == 1
-# Of the recent windows in the evidence: how many whole ones came after each.
+HAS_LATER_WINDOW = AFTER == 1
+# Number of whole windows after each of the recent ones.
 AGES = np.maximum(np.arange(RECENT_WINDOWS - 2, -2, -1), 0)
-# From how many windows to begin anew.
-FRESH = np.minimum(TICKS, FRESH_WINDOWS)[:, 0, 0]
+# Number of windows from which the evidence restarts, by test.
+RESTART_WINDOWS = np.minimum(TICKS, FRESH_WINDOWS)[:, 0, 0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """The result of the change test (step 6), k each.
 
-    z            the largest contradiction, in sigma; 0 where nothing was tested
-    restarted    the peer has changed: what was known of it is forgotten
-    recent       k x 3 RECENT_WINDOWS: the last windows with this one, without those from before a restart
-    since        k x 3: requests, load seconds and seconds of the windows that a restart begins from; of this
-                 one where there is none
+    z            the largest contradiction, in sigma; 0 if not tested
+    restarted    the peer has changed: its evidence is discarded
+    recent       k x 3 RECENT_WINDOWS: the last windows with this one, without those before a restart
+    since        k x 3: requests, load seconds and seconds of the windows of a restart; without a restart, of
+                 this one
     dispersion   m x 1, disp after the window
     """
 
@@ -73,19 +73,19 @@ class Change:
 def detect_change(
     inputs: Inputs, busyness: Busyness, window: Window, in_flight: InFlight, own: OwnLoad
 ) -> Change:
-    """Test the last windows, with this one, against the evidence from before them (step 6).
+    """Test the last windows, with this one, against the evidence before them (step 6).
 
-    restarted:  z > h (1 + J)            h: h_hot where hot, h_cold elsewhere; J: restarts, fading
-                z > 1.5                  where F > D/2 and l < 0.8: it was full of others' work and is free
-                or at once               where besides n < 5 T/T_1 and A cost/D < 1/2: there may be no request
-                                         that could tell
+    restarted:  z > h (1 + J)            h: h_hot if hot, otherwise h_cold; J: restarts, fading
+                z > 1.5                  if F > D/2 and l < 0.8: it was full of others' work and is free
+                or at once               if also n < 5 T/T_1 and A cost/D < 1/2: there may be no request to
+                                         show it
     """
     parameters, tick_s, evidence = inputs.parameters, inputs.snapshots.tick_s, own.evidence
     sums, cost = evidence.sums, np.where(np.isnan(evidence.cost), 1.0, evidence.cost)
     recent = _with_window(evidence.recent, own.window, window.tick, tick_s)
     tested = own.seen & ~np.isnan(evidence.cost) & (sums[..., SECONDS] > 0)
-    freed = tested & (own.load < FREE) & (sums[..., FULL_SECONDS] > 0.5 * sums[..., SECONDS])
-    # What is left of a window when the next one is whole.
+    freed = tested & (own.load < FREE_LOAD) & (sums[..., FULL_SECONDS] > 0.5 * sums[..., SECONDS])
+    # The part of a window that remains in the evidence once the next one is whole.
     fade = in_flight.evidence_fade(parameters.tau, inputs.window_s)
     z, windows = contradiction(inputs, own, recent, freed, window.tick, fade, in_flight.known_duration_s)
     z = np.where(tested, z, 0.0)
@@ -93,19 +93,19 @@ def detect_change(
     threshold = np.where(busyness.hot, parameters.h_hot, parameters.h_cold) * (1.0 + evidence.jumps)
     load_before = sums[..., REQUESTS] / np.maximum(sums[..., SECONDS], FADED) * cost
     few = own.window[..., REQUESTS] < FEWEST_REQUESTS * inputs.window_part
-    deserted = freed & few & (load_before < 0.5)
-    restarted = deserted | (z > np.where(freed, FREE_SIGMA, threshold))
+    abandoned = freed & few & (load_before < 0.5)
+    restarted = abandoned | (z > np.where(freed, FREE_SIGMA, threshold))
 
     since = own.window
     if restarted.any():
         kept, since = last_windows(recent, own.window, np.where(freed, 1, windows))
         recent = np.where(restarted[..., None], kept, recent)
-        # Whoever filled it may have left within this window: where our requests explain hardly any of its
-        # load, the rest is over. If it is not, the next window says so at once.
+        # The neighbour may have left within this window: if our requests explain hardly any of its load, the
+        # rest is taken to be over. If it is not, the next window is a loss and shows it at once.
         explained_s = since[..., REQUESTS] * cost
-        left = freed & (explained_s < MOSTLY_OTHERS * since[..., BUSY])
-        since[..., BUSY] = np.where(left, explained_s, since[..., BUSY])
-    steady = own.telling & tested & ~restarted
+        is_over = freed & (explained_s < MOSTLY_OTHERS * since[..., BUSY])
+        since[..., BUSY] = np.where(is_over, explained_s, since[..., BUSY])
+    steady = own.measures_cost & tested & ~restarted
     dispersion = dispersion_after(
         evidence.dispersion, steady, recent, own, min(1.0, parameters.beta * tick_s)
     )
@@ -115,22 +115,22 @@ def detect_change(
 def contradiction(
     inputs: Inputs, own: OwnLoad, recent: Floats, freed: Bools, tick: Ints, fade: Floats, duration_s: Floats
 ) -> tuple[Floats, Ints]:
-    """Return the largest z over the last 1, 2, 4 and 8 windows, k, and how many of them to begin anew from.
+    """Return the largest z over the last 1, 2, 4 and 8 windows, k, and the number of windows of a restart.
 
-        z = |b - a e - s w|/sqrt((a (1 + a/A) + p) disp e^2 + (eps (a e + s w))^2 + (r0 s)^2 + (e m/2)^2)
+        z = |b - a e - s w|/sqrt((a (1 + a/A) + p) disp e^2 + (eps (a e + s w))^2 + (r0 s)^2 + (e apart/2)^2)
 
     a, b, s   requests, load seconds and seconds of the windows
-    A, D, e, w   requests, seconds, cost and load that is not ours of the evidence from before them, as
-              `split` has it
-    p         requests in progress, their load in one window and their count in another: A/D d, and at least
-              d/T_1 up to 1, for after a restart there may be no A;  d: how long a request takes
-    disp      how much more the load of a count scatters than a Poisson's would;  eps: the model's error
+    A, D, e, w   requests, seconds, cost and load that is not ours, of the evidence before them (`split`)
+    p         requests in progress, with load in one window and count in another: A/D d, but at least d/T_1
+              up to 1
+    d         duration of a request
+    disp      scatter of the load of a count, in units of a Poisson's;  eps: the model's error
     r0        `IDLE_LOAD`, by which loads differ for no reason
-    m         requests that may belong to another window, because sample and report begin apart
+    apart     requests that may belong to another window, because sample and report begin apart
 
-    A load that is too large is a loss, and waits for nobody: the windows end now, and m = 0. One that is too
-    small waits for the window after them: where traffic ends, sample or report may have the idleness of what
-    follows. Only of a peer that was full it is believed at once.
+    Too much load is a loss, and counts at once: the windows end now, and apart = 0. Too little load waits for
+    the window after them, because a sample or report at the end of traffic may contain the idleness that
+    follows. Only for a peer that was full does it count at once.
     """
     evidence, parameters = own.evidence, inputs.parameters
     tested, earlier, apart = _tests(evidence.sums, recent, own.window, fade, inputs.snapshots.tick_s)
@@ -142,17 +142,17 @@ def contradiction(
     scatter = a + a * a / np.maximum(earlier[..., REQUESTS], 1.0) + in_progress
     variance = scatter * evidence.dispersion * e * e + (parameters.eps * expected) ** 2 + (IDLE_LOAD * s) ** 2
     is_loss = b > expected
-    told = np.where(WAITS, ~is_loss, is_loss | (freed & (TICKS == 1)))
-    told &= tick * inputs.window_part >= TICKS
+    is_due = np.where(HAS_LATER_WINDOW, ~is_loss, is_loss | (freed & (TICKS == 1)))
+    is_due &= tick * inputs.window_part >= TICKS
     variance = np.where(is_loss, variance, variance + (PHASE_PART * apart * e) ** 2)
-    known = told & (s > 0) & (earlier[..., SECONDS] > 0.5 * evidence.sums[..., SECONDS])
+    known = is_due & (s > 0) & (earlier[..., SECONDS] > 0.5 * evidence.sums[..., SECONDS])
     each = np.where(known, np.abs(b - expected) / np.sqrt(np.maximum(variance, FADED**2)), 0.0)
     z = each.max(axis=0)
-    return z, np.where(z > 0, FRESH[each.argmax(axis=0)], 1)
+    return z, np.where(z > 0, RESTART_WINDOWS[each.argmax(axis=0)], 1)
 
 
 def _with_window(recent: Floats, window: Floats, tick: Ints, tick_s: float) -> Floats:
-    """Return the recent windows with this one: those shorter than a second are added up to one (T_1)."""
+    """Return the recent windows with this one; windows shorter than a second are added up to one (T_1)."""
     begun = np.concatenate((recent[..., 3:], window), axis=-1)
     begins = np.floor((tick - 1) * tick_s / WINDOW_S) > np.floor((tick - 2) * tick_s / WINDOW_S)
     if begins.all():
@@ -165,18 +165,18 @@ def _with_window(recent: Floats, window: Floats, tick: Ints, tick_s: float) -> F
 def _tests(
     sums: Floats, recent: Floats, window: Floats, fade: Floats, tick_s: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Return for each test its windows' sums, the evidence from before them, and m: a row for each test.
+    """Return a row for each test: the sums of its windows, the evidence before them, and `apart`.
 
-    Of few peers, all tests at once take a third of the time of one after the other. The evidence from before
-    the windows is the sums less what the windows are of them. m is the larger of what the first window
-    differs from the one after them, and the last from the one before them: whichever of sample and report
-    begins later has what comes after the windows, and lacks their first moments. One window is that of this
-    tick alone where no other comes after it: a change need not wait for its second to be over.
+    With few peers, all tests at once take a third of the time of single ones. The evidence before the windows
+    is the sums less the windows' part of them. `apart` is the larger of two differences: that of the first
+    window to the one after them, and that of the last window to the one before them. The later one of sample
+    and report has the moments after the windows, and lacks their first moments. A single window without a
+    later one is that of this tick alone, so that a change need not wait for the end of its second.
     """
     k = sums.shape[:-1]
     by_window = recent.reshape(*k, RECENT_WINDOWS, 3)
     counts = by_window[..., REQUESTS] / np.maximum(by_window[..., SECONDS], FADED) * tick_s
-    # What the windows from each on, without that of this tick, are of the sums: the last of them whole.
+    # The part of the sums that comes from each window on, without this tick; the last window counts whole.
     in_sums = by_window * (fade[..., None] ** AGES)[..., None]
     in_sums[..., -1, :] -= window
     faded = np.cumsum(in_sums[..., ::-1, :], axis=-2)[..., ::-1, :]
@@ -203,9 +203,9 @@ def _tests(
 
 
 def last_windows(recent: Floats, window: Floats, windows: Ints) -> tuple[Floats, Floats]:
-    """Return the recent windows without those before the last few, as `recent`, and their sums, k x 3.
+    """Return the last `windows` of the recent windows, shaped as `recent`, and their sums, k x 3.
 
-    The last one alone is that of this tick.
+    A single one is that of this tick.
     """
     kept = np.arange(RECENT_WINDOWS) >= RECENT_WINDOWS - windows[..., None]
     by_window = recent.reshape(*windows.shape, RECENT_WINDOWS, 3) * kept[..., None]
@@ -214,12 +214,12 @@ def last_windows(recent: Floats, window: Floats, windows: Ints) -> tuple[Floats,
 
 
 def dispersion_after(before: Floats, steady: Bools, recent: Floats, own: OwnLoad, part: float) -> Floats:
-    """Return disp, m x 1: how much more the load of a count scatters than a Poisson's would.
+    """Return disp, m x 1: the scatter of the load of a count, in units of a Poisson's.
 
         disp = EWMA_part of the mean of ((x_1 - x_0)/e)^2/(1/a_0 + 1/a_1),   x = (b - s w)/a
 
-    0 and 1: the last window and this one; a, b, s: their requests, load seconds and seconds; e, w: as in
-    `split`. From one window to the next, so that a change of the server itself is not taken for scatter.
+    0 and 1: the last window and this one; a, b, s: their requests, load seconds and seconds; e, w: see
+    `split`. It is measured from one window to the next, so that a change of the server is not scatter.
     """
     windows = recent[..., -6:-3], recent[..., -3:]
     steady = steady & (windows[0][..., REQUESTS] >= FEWEST_REQUESTS)
@@ -231,6 +231,6 @@ def dispersion_after(before: Floats, steady: Bools, recent: Floats, own: OwnLoad
         for each, count in zip(windows, counts, strict=True)
     ]
     scatter = ((costs[1] - costs[0]) / own.e) ** 2 / (1.0 / counts[0] + 1.0 / counts[1])
-    mean = quotient(summed(np.minimum(scatter, OUTLIER * before), steady), summed(steady), 0.0)
+    mean = quotient(summed(np.minimum(scatter, LARGEST_OUTLIER * before), steady), summed(steady), 0.0)
     after = np.maximum(SMALLEST_DISPERSION, before + part * (mean - before))
     return np.where(anybody(steady), after, before)

@@ -1,8 +1,8 @@
-"""What windows with more and with fewer requests tell of the cost of one (step 7). Pure.
+"""The contrast between windows with more and with fewer requests, and the cost it shows (step 7). Pure.
 
-A load that nobody expected is dearer requests or somebody else's work. One window cannot tell; two in which a
-peer got different numbers of requests can: what a dearer request costs goes with the requests, what somebody
-else takes stays.
+Unexpected load comes from more expensive requests or from somebody else's work. One window cannot distinguish
+them. Two windows with different numbers of requests can: the load of more expensive requests changes with
+their number, and somebody else's load stays.
 """
 
 from dataclasses import dataclass, replace
@@ -25,23 +25,22 @@ from steelyard_controller.laws.steelyard.evidence import (
 from steelyard_controller.laws.steelyard.in_flight import InFlight
 from steelyard_controller.laws.steelyard.inputs import Inputs
 
-# Of what chance makes of numbers of requests, this part tells nothing.
+# This part of the scatter by chance shows nothing.
 CHANCE_PART = 0.75
-# What is told is kept so soon.
-TOLD_S = 2.0
-# A request that takes longer than this has its load in other windows than its count.
+# Time in which a finding is kept in the cost and in w_0.
+LEARNING_S = 2.0
+# A longer request has its load in other windows than its count.
 SHORT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What tells whose a peer's load is; k each.
+    """Findings about whose a peer's load is; k each.
 
-    cost       load seconds a request takes where nobody else is; NaN before the first
+    cost       load seconds of a request without neighbours; NaN before the first
     others     w_0, load that is known not to be ours
-    contrast   told, 0..1: how far the numbers of requests differed, beyond what chance and windows that begin
-               apart make of them
-    marginal   y, load seconds that a request more has taken there
+    contrast   0..1, difference of the numbers of requests, beyond chance and windows that begin apart
+    marginal   y, load seconds that one further request has taken
     """
 
     cost: Floats
@@ -51,19 +50,19 @@ class Known:
 
 
 def means(moments: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the means of rate, load, rate squared, and rate times load; k each."""
+    """Return the means of rate, load, squared rate, and rate times load; k each."""
     of_each = moments / np.maximum(moments[..., SECONDS : SECONDS + 1], FADED)
     return of_each[..., REQUESTS], of_each[..., BUSY], of_each[..., -2], of_each[..., -1]
 
 
 def known_of(inputs: Inputs, evidence: Evidence, in_flight: InFlight) -> Known:
-    """Return what is known of whose load it is, from the windows since a restart.
+    """Return the findings from the windows since a restart.
 
-        v    = [r^2] - [r]^2,   y = ([r l] - [r] [l])/v
-        told = max(0, v - 3/4 [r]/T)/(v + (eps [r])^2)/(1 + (d/1 s)^2)        0 in the first 10 windows
+        v        = [rate^2] - [rate]^2,   y = ([rate l] - [rate] [l])/v
+        contrast = max(0, v - 3/4 [rate]/T)/(v + (eps [rate])^2)/(1 + (d/1 s)^2)    0 in the first 10 windows
 
-    r, l: rate of requests and load of a window; [ ]: their means, of `Evidence.moments`. Chance makes a
-    variance of [r]/T, and load and rate do not agree on the larger part of it where windows begin apart.
+    rate, l: rate of requests and load of a window; [ ]: their means, from `Evidence.moments`. Chance makes a
+    variance of [rate]/T. If windows begin apart, load and rate do not agree on the larger part of it.
     """
     rate, load, squares, products = means(evidence.moments)
     variance = np.maximum(squares - rate * rate, 0.0)
@@ -79,22 +78,22 @@ def known_of(inputs: Inputs, evidence: Evidence, in_flight: InFlight) -> Known:
     )
 
 
-def told(known: Known, sums: Floats, seen: Bools, tick_s: float) -> Known:
-    """Return what is known after a window: what windows with more and with fewer requests have told is kept.
+def with_findings_kept(known: Known, sums: Floats, seen: Bools, tick_s: float) -> Known:
+    """Return the findings after a window, with those of the contrast kept in the cost and in w_0.
 
-        u      = max(0, B/D - cost A/D - w_0)                  what nobody expected
-        e      = clip(y, cost, cost + u D/A)                   what of it is dearer requests
-        cost  *= (e/cost)^g,   w_0 += g (u - (e - cost) A/D)   g = min(1, T told/2 s)
+        u'     = max(0, B/D - cost A/D - w_0)                    unexpected load
+        e'     = clip(y, cost, cost + u' D/A)                    its part of more expensive requests
+        cost  *= (e'/cost)^g',   w_0 += g' (u' - (e' - cost) A/D)    g' = min(1, T contrast/2 s)
         w_0    at most max(0, B/D - cost A/D)
 
-    Where windows are all alike again, as they are once the weights stand, they tell no more: what was not
-    kept would be divided anew at each tick. Of a peer that was mostly full nothing is learnt.
+    Once the weights settle, all windows are alike and show no contrast: load whose origin was not kept would
+    be divided anew at each tick. A peer that was mostly full learns nothing.
     """
     seconds = np.maximum(sums[..., SECONDS], FADED)
     rate, load = np.maximum(sums[..., REQUESTS] / seconds, FADED), sums[..., BUSY] / seconds
     unexpected = np.maximum(load - rate * known.cost - known.others, 0.0)
     dearer = np.maximum(np.minimum(known.marginal, known.cost + unexpected / rate), known.cost)
-    gain = np.minimum(tick_s / TOLD_S * known.contrast, 1.0)
+    gain = np.minimum(tick_s / LEARNING_S * known.contrast, 1.0)
     others = known.others + gain * (unexpected - (dearer - known.cost) * rate)
     cost = clip(known.cost * (dearer / known.cost) ** gain, COST_MIN, COST_MAX)
     learns = seen & (sums[..., FULL_SECONDS] <= 0.5 * seconds)

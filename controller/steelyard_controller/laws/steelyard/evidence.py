@@ -1,4 +1,4 @@
-"""What is known of the peers before a window: sums of load and requests that fade, and costs. Pure."""
+"""The evidence about the peers before a window: fading sums of load and requests, and costs. Pure."""
 
 from dataclasses import dataclass, replace
 
@@ -12,37 +12,37 @@ from steelyard_controller.laws.steelyard.residuals import Busyness
 # The columns of sums and windows.
 REQUESTS, BUSY, SECONDS, FULL_SECONDS = range(4)
 
-# Fewer requests in a window than this say nothing about their dispersion or about queues.
+# Fewer requests in a window show neither dispersion nor queues.
 FEWEST_REQUESTS = 5.0
 # Loads differ by this much for no reason: sampling, kernels, the runtime's own threads.
 IDLE_LOAD = 0.02
-# After so many windows with requests a peer's cost is known, and changes slowly.
+# After this number of windows with requests, a peer's cost is known and changes slowly.
 YOUNG_WINDOWS = 10.0
-# Less evidence than this has faded: six idle hours would make it underflow.
+# Evidence below this has faded: six idle hours would make it underflow.
 FADED = 1e-9
-# A cost outside of this is a broken reader's; no quotient overflows.
+# A cost outside of these bounds comes from a broken reader. No quotient overflows within them.
 COST_MIN, COST_MAX = 1e-9, 1e9
-# No limit changes by more than this at once; a reader that says so is broken.
+# No limit changes by more than this factor at once, except with a broken reader.
 LARGEST_STEP = 64.0
 
-# What memory has of the evidence by the names that it has here.
+# Fields that the memory holds under the same names.
 REMEMBERED = ("sums", "moments", "others", "recent", "requests", "cost", "windows", "restarts", "cores")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What is known of m upstreams of k peers. Load is in parts of the peer's tightest resource.
+    """The evidence about m upstreams of k peers. Load is a part of the peer's tightest resource.
 
     sums       k x 4, A, B, D, F: requests, load seconds, seconds, seconds full; fading, since a restart
     moments    k x 5: see `capacity_estimate`; fading as sums do
     others     k, w_0: load that is known not to be ours
     recent     k x 3 RECENT_WINDOWS: requests, load seconds and seconds of each of the last windows
-    requests   k, A': remembered for hours, restarts or not; what the prior is weighed against
-    cost       k, load seconds a request takes where nobody else is; NaN before the first
-    windows    k, windows with requests that the cost was learnt from
+    requests   k, A': remembered for hours, across restarts; weighed against the prior
+    cost       k, load seconds of a request without neighbours; NaN before the first
+    windows    k, number of windows with requests, from which the cost was learnt
     jumps      k, J: restarts, fading
     restarts   k, all of them
-    cores      k, the CPU limit that the loads are parts of; NaN where unknown
+    cores      k, the CPU limit behind the loads; NaN: unknown
     dispersion, in_flight_at_half   m x 1, disp and V_half
     """
 
@@ -61,12 +61,11 @@ class Evidence:
 
 
 def recall_evidence(inputs: Inputs, busyness: Busyness) -> Evidence:
-    """Return what is known before this tick's window, in parts of the limits that the peers have now.
+    """Return the evidence before this tick's window, scaled to the peers' present limits.
 
-        B, cost  *=  cores before/cores now        where the CPU is the tightest resource
+        B, cost  *=  cores before/cores now        if the CPU is the tightest resource
 
-    A quota that is halved doubles the load that the same work is. Where another resource is the tightest it
-    changes nothing.
+    A halved quota doubles the load of the same work. If another resource is the tightest, it changes nothing.
     """
     snapshots, previous, previous_scalars = inputs.snapshots, inputs.previous, inputs.previous_scalars
     cores_before = previous["cores"]
@@ -86,7 +85,7 @@ def recall_evidence(inputs: Inputs, busyness: Busyness) -> Evidence:
 
 
 def _rescaled(evidence: Evidence, ratio: Floats) -> Evidence:
-    """Return the evidence with every load `ratio` (k) times what it was."""
+    """Return the evidence with every load multiplied by `ratio` (k)."""
     if (ratio == 1.0).all():
         return evidence
     sums, moments, recent = evidence.sums.copy(), evidence.moments.copy(), evidence.recent.copy()

@@ -1,4 +1,4 @@
-"""What the steps of a tick are given. Pure."""
+"""The inputs of the steps of a tick. Pure."""
 
 from dataclasses import dataclass
 
@@ -11,13 +11,12 @@ from steelyard_controller.laws.steelyard.steelyard_parameters import WINDOW_S, S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What the steps of a tick are given.
+    """The inputs of the steps of a tick.
 
-    previous, previous_scalars   what the last tick remembered of each peer and of each upstream, by the
-                 names of the schema
+    previous, previous_scalars   memory of each peer and of each upstream, by the names of the schema
     total        S
-    baseline     k, W_S, summing to S
-    yardsticks   k, the peers that others are compared with: in service, and not leaving
+    baseline     k, W_S, which sum to S
+    yardsticks   k, peers with which others are compared: in service, and not leaving
     """
 
     snapshots: Batch
@@ -30,24 +29,24 @@ class Inputs:
 
     @property
     def window_s(self) -> float:
-        """Return max(T, 1 s): what is shorter than that is within a window, however short the ticks are."""
+        """Return T_1 = max(T, 1 s), the length of a window: shorter ticks are added up to one second."""
         return max(self.snapshots.tick_s, WINDOW_S)
 
     @property
     def window_part(self) -> float:
-        """Return the part of a window that a tick is."""
+        """Return T/T_1, the length of a tick in windows."""
         return self.snapshots.tick_s / self.window_s
 
     @property
     def patience_ticks(self) -> float:
-        """Return for how many ticks what was known last is believed: those of three windows."""
+        """Return the life of the last known figures in ticks: three windows."""
         return SAMPLE_PATIENCE_TICKS / self.window_part
 
 
 def inputs_of(
     snapshots: Batch, previous: Columns, previous_scalars: Columns, parameters: SteelyardParameters
 ) -> Inputs:
-    """Return what the steps are given."""
+    """Return the inputs of the steps."""
     total = law_total(parameters.S, snapshots.k)
     return Inputs(
         snapshots=snapshots,

@@ -1,4 +1,4 @@
-"""Whose load it is: what of a window's load our own requests made (step 5). Pure."""
+"""Our own part of a window's load (step 5). Pure."""
 
 from dataclasses import dataclass, replace
 
@@ -14,35 +14,35 @@ from steelyard_controller.laws.steelyard.request_cost import capacity, prior_cos
 from steelyard_controller.laws.steelyard.traffic import Traffic
 from steelyard_controller.laws.steelyard.window import Window
 
-# A load from here on may be anybody's: no resource can say more than "full".
+# From this load on, a resource only shows that it is full, and not by whose work.
 FULL = 0.95
 LEAST_OURS = 0.05
-# The queue of a peer at half load: about 1 in theory (M/M/1), less behind a picker that looks.
+# Requests in flight at half load are about 1 in theory (M/M/1), and fewer behind a picker that compares them.
 HALF_LOAD_PART_PER_S = 0.1
 HALF_LOAD_MIN, HALF_LOAD_MAX = 0.1, 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnLoad:
-    """The window with our part of its load, and what was known before it (step 5); k each.
+    """The window with our part of its load, and the evidence before it (step 5); k each.
 
-    load       l, where a backlog counts as load
-    ours       what of l is ours
-    full       l is full, by the peer's resources or by its backlog
-    seen       something can be learnt from the window
-    telling    it says what load a request is: seen, no resource full, and more than a few requests
-    window     k x 3, requests, load seconds that are ours, seconds; 0 where not seen
-    prior      cost_0, what a request should cost; asked for only while there are peers of young cost
-    evidence   from before the window, with cost_0 for peers whose first requests are in it; V_half is new
-    known      what that evidence tells of whose load it is
-    e, w       what it expects: load seconds a request, and load that is not ours
+    load       l, in which a backlog counts as load
+    ours       our part of l
+    full       the peer is full, by its resources or by its backlog
+    seen       the window has something to learn
+    measures_cost   the window shows the load of a request: seen, not full, and more than a few requests
+    window     k x 3, requests, our load seconds, seconds; 0 if not seen
+    prior      cost_0, expected cost of a request; computed only while some peers have a young cost
+    evidence   before the window, with cost_0 for peers with their first requests; V_half is new
+    known      findings from that evidence about whose load it is
+    e, w       expected load seconds a request, and load that is not ours
     """
 
     load: Floats
     ours: Floats
     full: Bools
     seen: Bools
-    telling: Bools
+    measures_cost: Bools
     window: Floats
     prior: Floats
     evidence: Evidence
@@ -54,13 +54,13 @@ class OwnLoad:
 def attribute_load(
     inputs: Inputs, evidence: Evidence, window: Window, traffic: Traffic, in_flight: InFlight
 ) -> OwnLoad:
-    """Tell what of the window's load is ours, and what was known before it (step 5).
+    """Return our part of the window's load, with the evidence before it (step 5).
 
-        ours   l where the peer is not full; where it is:  max(n/T cost, V/(V + V_half)), at most 1
+        ours   l if the peer is not full; if it is:  max(n/T cost, V/(V + V_half)), at most 1
 
-    l: load; n, V: requests completed, and in flight in the mean; V_half: V of a peer at half load. A peer
-    is full where l >= 0.95. Where a backlog says so the count is exact, and l is ours. Of a full window
-    without a request of ours nothing can be said, unless they take longer than that.
+    l: load; n, V: requests completed, and mean in flight; V_half: V of a peer at half load. A peer is full if
+    l >= 0.95. If its backlog shows it, the count is exact, and l is ours. A full window without a request of
+    ours shows nothing, unless requests last longer than a window.
     """
     tick_s, l0 = inputs.snapshots.tick_s, inputs.parameters.l0
     known = known_of(inputs, evidence, in_flight)
@@ -84,9 +84,11 @@ def attribute_load(
         cost, sums = np.where(first, prior, evidence.cost), np.where(first[..., None], 0.0, evidence.sums)
         known, evidence = replace(known, cost=cost), replace(evidence, cost=cost, sums=sums)
         e, w = split(sums, known, l0)
-    telling = seen & ~np.isnan(evidence.cost) & ~full & (window.count >= FEWEST_REQUESTS * inputs.window_part)
+    measures_cost = (
+        seen & ~np.isnan(evidence.cost) & ~full & (window.count >= FEWEST_REQUESTS * inputs.window_part)
+    )
     half = _in_flight_at_half(
-        evidence.in_flight_at_half, telling, mean_in_flight, rate * e / (1.0 - w), tick_s
+        evidence.in_flight_at_half, measures_cost, mean_in_flight, rate * e / (1.0 - w), tick_s
     )
     figures = (window.count, ours * tick_s, np.full(seen.shape, tick_s))
     return OwnLoad(
@@ -94,7 +96,7 @@ def attribute_load(
         ours=ours,
         full=full | blocked,
         seen=seen,
-        telling=telling,
+        measures_cost=measures_cost,
         window=np.stack(figures, axis=-1) * seen[..., None],
         prior=prior,
         evidence=replace(evidence, in_flight_at_half=half),
@@ -113,7 +115,7 @@ def _waiting_load(
     traffic: Traffic,
     in_flight: InFlight,
 ) -> Floats:
-    """Return clip((D_j - Dm)/max(d_sat, d), 0, 1), k: a backlog means busy, whatever the sample says."""
+    """Return clip((wait_j - wait_m)/max(d_sat, d), 0, 1), k: a backlog counts as load beside the sample."""
     parameters = inputs.parameters
     able = capacity(e, w, evidence.requests, inputs.baseline, prior_worth(evidence.cost, parameters))
     backlog_s, mean_backlog_s = waiting_s(in_flight.waiting, able, inputs.yardsticks)
@@ -123,25 +125,25 @@ def _waiting_load(
 
 
 def waiting_s(waiting: Floats, capacity: Floats, yardsticks: Bools) -> tuple[Floats, Floats]:
-    """Return the seconds of work that wait at each peer, k; and at the yardsticks together, m x 1.
+    """Return the seconds of work that wait at each peer, k, and at the yardsticks together, m x 1.
 
-    D_j = waiting_j/c_j,   Dm = sum waiting/sum c        c: capacity
+    wait_j = waiting_j/c_j,   wait_m = sum waiting/sum c        c: capacity
     """
     mean = quotient(summed(waiting, yardsticks), summed(capacity, yardsticks), 0.0)
     return waiting / capacity, mean
 
 
 def _in_flight_at_half(
-    before: Floats, telling: Bools, in_flight: Floats, rho: Floats, tick_s: float
+    before: Floats, measures_cost: Bools, in_flight: Floats, rho: Floats, tick_s: float
 ) -> Floats:
     """Return V_half, m x 1, after a window.
 
-        V_half = EWMA, of a second 0.1, of the median of V (1 - rho)/rho over the peers that tell
+        V_half = EWMA (0.1 per second) of the median of V (1 - rho)/rho over peers that measure a cost
 
-    rho = n/T e/(1 - w) is the load that our requests are of what is left to them.
+    rho = n/T e/(1 - w) is the load of our requests in the part of the peer that is left to them.
     """
     rho = clip(rho, LEAST_OURS, FULL)
-    now = clip(median(in_flight * (1.0 - rho) / rho, telling), HALF_LOAD_MIN, HALF_LOAD_MAX)
+    now = clip(median(in_flight * (1.0 - rho) / rho, measures_cost), HALF_LOAD_MIN, HALF_LOAD_MAX)
     return np.where(
         np.isnan(now), before, before + (1.0 - (1.0 - HALF_LOAD_PART_PER_S) ** tick_s) * (now - before)
     )

@@ -1,4 +1,4 @@
-"""What a request costs a peer apart from the load that is not ours, and what capacity follows (step 7). Pure.
+"""The cost of a request, apart from load that is not ours, and the capacity that follows (step 7). Pure.
 
 Sums are k x 4, or k x 3 without the last: requests A, load seconds B, seconds D, seconds full F.
 """
@@ -21,10 +21,10 @@ from steelyard_controller.laws.steelyard.evidence import (
 )
 from steelyard_controller.laws.steelyard.steelyard_parameters import SteelyardParameters
 
-# The cost is the lower edge of what is seen: others' work only ever adds to it. If it rose any sooner, a
-# neighbour of some minutes would end as dearer requests, and the server would be starved after all.
+# The cost is the lower edge of observed costs, because others' work only adds to it. If it rose sooner, a
+# neighbour of some minutes would end as more expensive requests, and the server would starve after all.
 COST_DOWN_PER_S, COST_UP_PER_S = 0.1, 1 / 100
-# Nobody is told to be without any room; the law's floor is another.
+# Upper bound, so that each peer keeps some capacity; the law's floor is a separate bound.
 MOST_NOT_OURS = 0.98
 
 
@@ -64,12 +64,12 @@ def split(sums: Floats, known: Known, l0: float) -> tuple[Floats, Floats]:
 
 
 def prior_cost(cost: Floats, rate: Floats, ours: Floats, baseline: Floats) -> Floats:
-    """Return cost_0, what a request should cost, k: as the peers of known cost do it for their baseline.
+    """Return cost_0, the expected cost of a request, k, from peers with a known cost and the baselines.
 
-        cost_0_j = median_i(cost_i W_Si)/W_Sj          i: the peers of known cost
-                   sum(ours W_S)/sum(rate)/W_Sj        where there are none: the peers with a first window
+        cost_0_j = median_i(cost_i W_Si)/W_Sj          i: peers with a known cost
+                   sum(ours W_S)/sum(rate)/W_Sj        without any: peers with a first window
 
-    W_S: baseline; rate: requests per second; ours: load that is ours.
+    W_S: baseline; rate: requests per second; ours: our load.
     """
     known = ~np.isnan(cost)
     per_weight = quotient(summed(rate), summed(ours * baseline), 1.0)
@@ -86,14 +86,14 @@ def learnt_cost(
     tick_s: float,
     parameters: SteelyardParameters,
 ) -> Floats:
-    """Return the peers' cost after a window: at first what was seen, later slowly, sooner down than up.
+    """Return the peers' cost after a window: the observed one at first, later a slow average, faster down.
 
         first 10 windows:  cost = (B/D + r0)/(A/D + r0/cost_0)
         then:              ln cost += g ln(e/cost)
 
-    g is 0.1 T down and T/100 x^2/(x^2 + l0^2) up (x, e: as in `split`); 0 where the peer was mostly full,
-    for then its load was guessed from the queue; and where x < r0, for below the noise a request would seem
-    to work for nothing.
+    g is 0.1 T down and T/100 x^2/(x^2 + l0^2) up (x, e: see `split`). It is 0 if the peer was mostly full,
+    because its load was then inferred from the queue. It is also 0 if x < r0, because below the noise a
+    request would seem to cost nothing.
     """
     seconds = np.maximum(sums[..., SECONDS], FADED)
     load, rate = sums[..., BUSY] / seconds, sums[..., REQUESTS] / seconds
@@ -103,16 +103,16 @@ def learnt_cost(
     x = rate * cost
     log_ratio = np.log(e / cost)
     gain = np.where(log_ratio < 0, COST_DOWN_PER_S, COST_UP_PER_S * x * x / (x * x + l0**2)) * tick_s
-    mute = (sums[..., FULL_SECONDS] > 0.5 * seconds) | (x < IDLE_LOAD)
-    gain = np.where(mute, 0.0, np.minimum(gain, 1.0))
+    is_unclear = (sums[..., FULL_SECONDS] > 0.5 * seconds) | (x < IDLE_LOAD)
+    gain = np.where(is_unclear, 0.0, np.minimum(gain, 1.0))
     learnt = np.where(windows <= YOUNG_WINDOWS, first, cost * np.exp(gain * log_ratio))
     return np.where(seen & (sums[..., REQUESTS] > FADED), clip(learnt, COST_MIN, COST_MAX), cost)
 
 
 def prior_worth(cost: Floats, parameters: SteelyardParameters) -> Floats:
-    """Return n0', k: what the prior is worth in requests, n0, but at most p0 load seconds of them.
+    """Return n0', k: the worth of the prior in requests, n0, but at most p0 load seconds of them.
 
-    Of a request that takes ten seconds of a server one tells more than ten of 4 ms.
+    One request that takes ten seconds of a server shows more than ten requests of 4 ms.
     """
     return np.fmin(parameters.n0, parameters.p0 / cost)
 
@@ -120,13 +120,12 @@ def prior_worth(cost: Floats, parameters: SteelyardParameters) -> Floats:
 def capacity(e: Floats, w: Floats, requests: Floats, baseline: Floats, worth: Floats) -> Floats:
     """Return c, k: requests per second, shrunk towards the baseline by the prior.
 
-        c     = (1 - w)/e                               what it carries plus what its leftover can carry
+        c     = (1 - w)/e                               the load it carries plus that of its leftover
         ln c' = t ln c + (1 - t) ln(G W_S)              t = A'/(A' + n0')
-        G     = sum(t c)/sum(t W_S)                     requests per second that a unit of baseline is
+        G     = sum(t c)/sum(t W_S)                     requests per second of a unit of baseline
 
-    e, w: as `split` returns them; A': `requests`; n0': `worth`, as `prior_worth` has it. Without
-    a request the load is somebody else's and tells nothing about the cost of one: c is then the baseline. So
-    it is when the last request has faded away.
+    e, w: from `split`; A': `requests`; n0': `worth`, from `prior_worth`. Without a request, the load is
+    somebody else's and shows no cost: c is then the baseline. So it is once the last request has faded.
     """
     known = ~np.isnan(e) & (requests > FADED)
     own = np.where(known, (1.0 - w) / np.where(known, e, 1.0), 1.0)

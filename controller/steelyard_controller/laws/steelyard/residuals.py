@@ -1,4 +1,4 @@
-"""How busy the peers are: residuals, entropy weights, score, alert (step 1; eqs 1-4 and 6). Pure."""
+"""Busyness of the peers: residuals, entropy weights, score, alert (step 1; eqs 1-4 and 6). Pure."""
 
 from dataclasses import dataclass
 from math import exp
@@ -20,7 +20,7 @@ from steelyard_controller.laws.steelyard.inputs import Inputs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndicatorWeights:
-    """W, m x n, and what led to it: eqs 1 to 3, and q, m x n, the part that an indicator may claim."""
+    """W, m x n, with its origin: eqs 1 to 3, and q, m x n, the part that an indicator may claim."""
 
     weights: Floats
     spread: Spread
@@ -29,18 +29,18 @@ class IndicatorWeights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Busyness:
-    """How busy the peers are according to their samples (step 1).
+    """The peers' busyness according to their samples (step 1).
 
     knee               m x n, utilization below it does not count as load
-    residual           k x n, r; NaN where an indicator is not measured
+    residual           k x n, r; NaN: not measured
     smoothed           k x n, rs
     load               k, l = 1 - min_i r_ij; NaN without a sample at this tick
-    sampled            k, whether there is one
-    sampleless_ticks   k, for how long there has been none
-    by_indicator       W, and what led to it
-    score              k, U; NaN where it is not known
+    sampled            k, whether there is a sample
+    sampleless_ticks   k, ticks since the last sample
+    by_indicator       W and its origin
+    score              k, U; NaN: not known
     alert              m x 1, whether a peer is at most H
-    hot                k, who is beyond H or L meanwhile
+    hot                k, whether a peer is beyond H or L during an alert
     """
 
     knee: Floats
@@ -56,10 +56,10 @@ class Busyness:
 
 
 def measure_busyness(inputs: Inputs) -> Busyness:
-    """Score the peers by their samples; only the yardsticks are compared and can raise the alert (step 1).
+    """Score the peers by their samples; only the yardsticks are compared and raise the alert (step 1).
 
     U_j   = (1 - gamma) sum_i W_i rs_ij + gamma min_i rs_ij        eq 6 is gamma = 0
-    H'    = H + hyst while in alert, H otherwise
+    H'    = H + hyst during an alert, H otherwise
     alert = any U_j <= H'
     hot_j = alert and (U_j <= H' or U_j >= L)
     """
@@ -96,14 +96,14 @@ def measure_busyness(inputs: Inputs) -> Busyness:
 def knees(snapshots: Batch, knee_mem: float) -> Floats:
     """Return each indicator's knee, m x n: utilization below it does not count as load.
 
-    As it is declared, or else memory's; 0 for the others.
+    It is the declared one, or else `knee_mem` for memory, and 0 for the others.
     """
     usual = np.array([knee_mem if each == "mem" else 0.0 for each in snapshots.indicators])
     return np.where(np.isnan(snapshots.knees), usual, snapshots.knees)
 
 
 def residuals(snapshots: Batch, knee: Floats) -> Floats:
-    """Return r, k x n; NaN where an indicator is not measured, or the sample is too old.
+    """Return r, k x n; NaN: an indicator is not measured, or the sample is too old.
 
     r_ij = clip((1 - u_ij)/(1 - knee_i), 0, 1)        u_ij: utilization
     """
@@ -113,7 +113,7 @@ def residuals(snapshots: Batch, knee: Floats) -> Floats:
 
 
 def tightest(residual: Floats) -> Floats:
-    """Return the least residual of each peer, k; NaN where nothing is measured."""
+    """Return the least residual of each peer, k; NaN: nothing is measured."""
     least: Floats = np.fmin.reduce(residual, axis=-1)
     return least
 
@@ -121,7 +121,7 @@ def tightest(residual: Floats) -> Floats:
 def smoothed(before: Floats, residual: Floats, part: float) -> Floats:
     """Return rs = EWMA_part(r), k x n;  part = 1 - (1 - alpha)^T.
 
-    A peer without a sample keeps its own; an indicator that is no longer measured is dropped.
+    A peer without a sample keeps its previous values. An indicator that is no longer measured is dropped.
     """
     sampled = measured_rows(residual)
     fresh = np.where(np.isnan(before), residual, before + part * (residual - before))
@@ -129,23 +129,23 @@ def smoothed(before: Floats, residual: Floats, part: float) -> Floats:
 
 
 def indicator_weights(inputs: Inputs, rs: Floats, judged: Bools) -> IndicatorWeights:
-    """Return the weights of the indicators after a tick, from the peers that are `judged`.
+    """Return the indicators' weights after a tick, from the `judged` peers.
 
-        q_i   = min(1, R_i/R0)              R_i: range of 1 - rs_ij (eq 1); 0 where fewer than two measure it
+        q_i   = min(1, R_i/R0)              R_i: range of 1 - rs_ij (eq 1); 0 if fewer than two measure it
         d_i   = (1 - E_i) q_i               E_i: its entropy (eq 3)
-        mu    = (1 - phi) max_i q_i         the part of W that is for telling peers apart
+        mu    = (1 - phi) max_i q_i         the part of W for differences between peers
         W_i  += (1 - e^(-T/tau_W)) (mu d_i/sum d + (1 - mu) a_i - W_i)
 
-    a_i shares 1 equally among the four, each with its part whoever measures it, and those further
-    indicators that somebody measures: what nobody reports moves nothing.
+    a_i shares 1 equally among the four and those further indicators that some peer measures. So an indicator
+    that no peer reports moves nothing, and the four always have a part.
     """
     indicators, parameters = inputs.snapshots.indicators, inputs.parameters
     busy = np.where(judged[..., None], 1.0 - rs, np.nan)
     apart = spread(busy)
     credit = np.minimum(1.0, apart.range / parameters.R0)
     mu = (1.0 - parameters.phi) * np.maximum.reduce(credit, axis=-1, keepdims=True)
-    somebody_measures = np.logical_or.reduce(~np.isnan(busy), axis=-2)
-    counts = np.array([each in INDICATORS for each in indicators]) | somebody_measures
+    some_peer_measures = np.logical_or.reduce(~np.isnan(busy), axis=-2)
+    counts = np.array([each in INDICATORS for each in indicators]) | some_peer_measures
     equal = (1.0 - mu) * counts / np.maximum(summed(counts), 1)
     target = mu * entropy_weights(apart.entropy, credit) + equal
     tau_w = parameters.tau_W

@@ -1,7 +1,8 @@
 """The law `steelyard`: the weight of a peer is an estimate of its capacity.
 
-Pure. The paper's indicators, entropy weights, thresholds and decay, made stable. Here are the steps, in the
-order and under the numbers of docs/control-law.md; each returns a record, and its formula stands at it.
+Pure. It has the paper's indicators, entropy weights, thresholds and decay, made stable. `decide` has the
+steps in the order and with the numbers of docs/control-law.md. Each step returns a record, and has its
+formula.
 """
 
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from steelyard_controller.laws.steelyard.factors import (
     weigh_slow_start,
     weigh_slowness,
 )
-from steelyard_controller.laws.steelyard.in_flight import tell_waiting
+from steelyard_controller.laws.steelyard.in_flight import separate_waiting
 from steelyard_controller.laws.steelyard.inputs import Inputs, inputs_of
 from steelyard_controller.laws.steelyard.own_load import attribute_load
 from steelyard_controller.laws.steelyard.residuals import measure_busyness
@@ -46,7 +47,7 @@ class Steelyard(Law):
         refuse_crossed_thresholds(self.bound.L, self.bound.H)
 
     def decide(self, previous: Columns, previous_scalars: Columns, snapshots: Batch) -> Outcome:
-        """Decide by the steps of docs/control-law.md."""
+        """Return the weights by the steps of docs/control-law.md."""
         inputs = inputs_of(snapshots, previous, previous_scalars, self.bound)
         # 1. How busy
         busyness = measure_busyness(inputs)
@@ -55,7 +56,7 @@ class Steelyard(Law):
         # 3. Pair
         window = pair_window(inputs, busyness, traffic)
         # 4. What waits?
-        in_flight = tell_waiting(inputs, traffic, window)
+        in_flight = separate_waiting(inputs, traffic, window)
         # 5. Whose load is it?
         own = attribute_load(inputs, recall_evidence(inputs, busyness), window, traffic, in_flight)
         # 6. Change

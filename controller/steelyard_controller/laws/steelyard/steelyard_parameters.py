@@ -1,6 +1,6 @@
 """The parameters of the law `steelyard`, and the schema of its memory.
 
-Pure. The letters are those of docs/control-law.md.
+Pure. The letters are those of docs/reference/law-parameters.md.
 """
 
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from steelyard_controller.laws.parameters import SHARED_S, parameter
 NAN = float("nan")
 
 WINDOW_S = 1.0
-"""Windows of shorter ticks are added up to so much: what counts windows counts seconds."""
+"""Length of a window: shorter ticks are added up to it, so that counts of windows are seconds."""
 
 CHANGE_WINDOWS = (1, 2, 4, 8)
-"""Windows the change test looks at: 1 catches a loss at once, 8 a small change or one in thin traffic."""
+"""Numbers of windows in the change test: 1 shows a loss at once, 8 a small change or thin traffic."""
 
 FRESH_WINDOWS = 4
-"""At most so many of them are begun from anew: of 8 the first may be from before the change."""
+"""Most windows from which the evidence restarts: the first of 8 may be from before the change."""
 
 RECENT_WINDOWS = CHANGE_WINDOWS[-1] + 2
-"""Those, the one before and the one after."""
+"""Number of windows kept: those of the longest test, the one before and the one after."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +120,7 @@ SCHEMA = Schema(
         "alert": Scalar(high=1.0),
         "disp": Scalar(initial=1.0),
         "in_flight_at_half": Scalar(initial=1.0),
-        # Before the first report: as if the last one were long ago.
+        # Before the first report, as if the last one were long ago.
         "reportless_ticks": Scalar(initial=99.0),
         "mean_cost": Scalar(),
         "arriving": Scalar(),

@@ -10,22 +10,22 @@ from steelyard_controller.laws.small_arrays import anybody, known_or_zero, quoti
 from steelyard_controller.laws.snapshot import MAX_FIGURE, SMALLEST_FIGURE, Bools, Floats, Ints
 from steelyard_controller.laws.steelyard.inputs import Inputs
 
-# As long as what is learnt of a quiet server.
+# The same time as the memory of a quiet server.
 MEAN_COST_S = 4 * 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """How much was done (step 2): k each, or m x 1 where said.
+    """The work of a tick (step 2): k each, or m x 1 where noted.
 
-    reportless_ticks   m x 1, for how long none came
-    report_age_ticks   m x 1, how many ticks ago the report's window ended
-    live               m x 1, whether counts in flight and latencies can be believed: they are recent
-    count              n, requests completed in the window, usual ones; NaN: nothing to learn from
-    mean_cost          m x 1, what a usual request costs; 0: not told yet
+    reportless_ticks   m x 1, ticks since the last report
+    report_age_ticks   m x 1, ticks since the report's window ended
+    live               m x 1, whether counts in flight and latencies are recent enough to use
+    count              n, usual requests completed in the window; NaN: nothing to learn from
+    mean_cost          m x 1, cost_m, cost of a usual request; 0: not reported yet
     in_flight          Q, at the window's end
     mean_in_flight     V, over the window
-    latency_s          lat, of a usual request; NaN where it is not known
+    latency_s          lat, of a usual request; NaN: not known
     ok, bad            requests completed and failed, fading with tau_e
     expected           requests that the published weights would have sent in the window; may be below 0
     """
@@ -47,12 +47,12 @@ def count_traffic(inputs: Inputs) -> Traffic:
     """Read the reports of one tick (step 2).
 
     no report:           learn nothing; after 3 T_1 steps 8 and 9 are off;  T_1 = max(T, 1 s)
-    n                    requests completed; where load balancers tell costs, cost/m
-    V = n lat/T          of requests, Little's law; where d > T_1 at least Q - O: few are completed meanwhile
-    expected             sum i times the peer's published share; 0 without a report
-    i = n + failed + Q - Q'  requests that came; Q': in flight at the window before. Below 0 where Q' was
-                         counted a moment late: its sum over windows is right, so it is not cut.
-                         failed alone where lat > T and Q' < n: nobody counts what is in flight there
+    n                    requests completed; with reported costs, cost/cost_m
+    V = n lat/T          of requests, Little's law; at least Q - O if d > T_1: few of those end in a window
+    expected             sum of arrived times the peer's published share; 0 without a report
+    arrived = n + failed + Q - Q'    Q': in flight at the previous window. It may be below 0 if Q' was counted
+                         late. Its sum over windows is right, so it is not cut. It is `failed` alone if
+                         lat > T and Q' < n: then requests in flight are not counted there
     """
     snapshots, previous = inputs.snapshots, inputs.previous
     reported = anybody(~np.isnan(snapshots.completed))
@@ -64,13 +64,15 @@ def count_traffic(inputs: Inputs) -> Traffic:
     completed, failed = known_or_zero(snapshots.completed), known_or_zero(snapshots.failed)
     fade = exp(-snapshots.tick_s / inputs.parameters.tau_e)
     at_end = known_or_zero(snapshots.in_flight)
-    # Not those that ended: who works off a queue after the last request has not taken the others' part.
+    # Arrivals, not ends: a server that works off its queue has not taken the others' part.
     before = known_or_zero(previous["Q"])
-    came = completed + failed + at_end - before
-    # They lasted longer than the window, so all were in flight before it: who has fewer counts none.
-    came = np.where((latency_s > snapshots.tick_s) & (before < completed), np.minimum(came, failed), came)
+    arrived = completed + failed + at_end - before
+    # Requests longer than a window were all in flight before it: a smaller count means that none is made.
+    arrived = np.where(
+        (latency_s > snapshots.tick_s) & (before < completed), np.minimum(arrived, failed), arrived
+    )
     in_flight = count * known_or_zero(latency_s) / snapshots.tick_s
-    mean_cost, count = _of_usual(inputs, count)
+    mean_cost, count = _in_usual_requests(inputs, count)
     long = previous["d"] > inputs.window_s
     in_flight = np.where(long, np.maximum(in_flight, at_end - known_or_zero(previous["open"])), in_flight)
     return Traffic(
@@ -84,28 +86,27 @@ def count_traffic(inputs: Inputs) -> Traffic:
         latency_s=latency_s,
         ok=np.where(reported, previous["ok"] * fade + completed, previous["ok"]),
         bad=np.where(reported, previous["bad"] * fade + failed, previous["bad"]),
-        expected=np.where(reported, summed(came) * _shares(inputs), 0.0),
+        expected=np.where(reported, summed(arrived) * _shares(inputs), 0.0),
     )
 
 
-def _of_usual(inputs: Inputs, count: Floats) -> tuple[Floats, Floats]:
-    """Return m, what a usual request costs, and the counts in such requests where costs are told.
+def _in_usual_requests(inputs: Inputs, count: Floats) -> tuple[Floats, Floats]:
+    """Return cost_m, the cost of a usual request, and the counts in usual requests if costs are reported.
 
-        m += (1 - e^(-T/4 h)) (sum cost/sum n - m)        the first: as it is
+        cost_m += (1 - e^(-T/4 h)) (sum cost/sum n - cost_m)        the first value is taken as it is
 
-    So slowly because it is a scale, and no estimate: requests that become dearer are more work, not less able
-    servers.
+    It is a slow scale and no estimate: more expensive requests are more work, not less capable servers.
     """
     snapshots, before = inputs.snapshots, inputs.previous_scalars["mean_cost"]
-    told = ~np.isnan(snapshots.cost) & ~np.isnan(count)
-    if not told.any():
+    has_cost = ~np.isnan(snapshots.cost) & ~np.isnan(count)
+    if not has_cost.any():
         return before, count
-    now = quotient(summed(snapshots.cost, told), summed(count, told), 0.0)
+    now = quotient(summed(snapshots.cost, has_cost), summed(count, has_cost), 0.0)
     part = 1.0 - exp(-snapshots.tick_s / MEAN_COST_S)
     mean = np.where(
         (before > 0) & (now > 0), before + part * (now - before), np.where(before > 0, before, now)
     )
-    return mean, np.where(told & (mean > 0), snapshots.cost / np.maximum(mean, SMALLEST_FIGURE), count)
+    return mean, np.where(has_cost & (mean > 0), snapshots.cost / np.maximum(mean, SMALLEST_FIGURE), count)
 
 
 def _shares(inputs: Inputs) -> Floats:

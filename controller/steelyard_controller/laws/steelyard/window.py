@@ -1,4 +1,4 @@
-"""The window that a tick learns from: load and requests of the same seconds (step 3). Pure."""
+"""The window of a tick: load and requests of the same seconds (step 3). Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from steelyard_controller.laws.steelyard.traffic import Traffic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """What was paired at this tick (step 3), k each; figures are 0 where nothing was `matched`.
+    """The window paired at this tick (step 3), k each; figures are 0 if not `matched`.
 
     load         l, 0..1
     count        n, requests completed
     in_flight    V, their mean number in flight
     tick         m x 1, ticks stepped so far
-    rings        what waits for its other half, by the names of the schema
+    rings        halves that wait for the other one, by the names of the schema
     """
 
     tick: Ints
@@ -32,7 +32,7 @@ class Window:
 
 
 def pair_window(inputs: Inputs, busyness: Busyness, traffic: Traffic) -> Window:
-    """File this tick's sample and report, and take out the window whose other half was waiting (step 3)."""
+    """File this tick's sample and report, and take out the window that they complete (step 3)."""
     tick = inputs.previous_scalars["tick"].astype(np.int64) + 1
     pair = paired(
         tick=tick,

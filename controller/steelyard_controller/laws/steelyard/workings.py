@@ -1,4 +1,4 @@
-"""The workings of a decision: what its steps returned, as it is explained and as it is remembered. Pure."""
+"""The results of a decision's steps, as columns for the explanation and for the memory. Pure."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ from steelyard_controller.laws.steelyard.window import Window
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workings:
-    """What steps 1 to 12 returned, in their order."""
+    """The results of steps 1 to 12, in their order."""
 
     busyness: Busyness
     traffic: Traffic
@@ -37,7 +37,7 @@ class Workings:
     bounded: BoundedWeights
 
     def explained(self, inputs: Inputs) -> Columns:
-        """Return the columns of a decision that are this law's own."""
+        """Return this law's own columns of a decision."""
         snapshots, matched, evidence = inputs.snapshots, self.window.matched, self.estimate.evidence
         worth = prior_worth(evidence.cost, inputs.parameters)
         by_name = list(enumerate(snapshots.indicators))
@@ -80,7 +80,7 @@ class Workings:
         }
 
     def by_indicator(self) -> Columns:
-        """Return what explains the indicators' weights, m x n each."""
+        """Return the figures behind the indicators' weights, m x n each."""
         indicators = self.busyness.by_indicator
         return {
             "range": indicators.spread.range,
@@ -90,7 +90,7 @@ class Workings:
         }
 
     def columns(self, weights: Floats) -> Columns:
-        """Return what is remembered of each peer, by the names of the schema."""
+        """Return the memory of each peer, by the names of the schema."""
         evidence = self.estimate.evidence
         return {
             **{name: getattr(evidence, name) for name in REMEMBERED},
@@ -111,7 +111,7 @@ class Workings:
         }
 
     def scalars(self, inputs: Inputs) -> Columns:
-        """Return what is remembered of each upstream, by the names of the schema."""
+        """Return the memory of each upstream, by the names of the schema."""
         evidence, indicator_weights = self.estimate.evidence, self.busyness.by_indicator.weights
         return {
             "tick": self.window.tick.astype(float),
