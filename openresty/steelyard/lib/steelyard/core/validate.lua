@@ -10,6 +10,8 @@
 --             `settings` has the options of the rows above
 --   taken_by  the module that reads the setting, such as "phase/limit"
 --   read_as   the name under which it does, if that is not the option's
+--   stream    for an option of an upstream: whether stream {} has it, too
+--   single_upstream  whether any_upstream may not have it, because it is about one upstream
 --
 -- An option cannot exist without a check, because only rows are known; and spec/core/option_table_spec.lua fails if the
 -- module that takes an option does not read it.
