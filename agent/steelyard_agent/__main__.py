@@ -76,10 +76,10 @@ def _run_until_signal(loaded: LoadedSettings) -> int:
     return 0
 
 
-def _wake(came: int | None) -> Wake:
-    if came is None:
+def _wake(received: int | None) -> Wake:
+    if received is None:
         return Wake.DUE
-    return Wake.RELOAD if came in RELOAD else Wake.STOP
+    return Wake.RELOAD if received in RELOAD else Wake.STOP
 
 
 def _print_one(loaded: LoadedSettings) -> int:

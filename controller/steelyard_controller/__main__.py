@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("steelyard.controller")
 
 # The API's 1000 connections, as many of the agent-check's, streams to a leader, and room for Redis and
-# Memcached: clients on these ports must not keep a tick from its own connections.
+# Memcached. Clients on these ports must not keep a tick from its own connections.
 ENOUGH_DESCRIPTORS = 4096
 
 

@@ -1,7 +1,7 @@
 """The controller's settings: flags, else the environment, else the YAML file, else defaults.
 
-`load` builds them once, in `__main__`, and they are passed down. What the file declares is checked by
-`declarations`.
+`load` builds them once, in `__main__`, and they are passed down. `declarations` checks the upstreams in
+the file.
 """
 
 import contextlib

@@ -234,13 +234,13 @@ class _Connection(Client):  # type: ignore[misc]
         if self.sock is None:
             self._connect()
         self.sock.sendall(b"".join(commands))
-        said = b""
-        while said.count(b"\r\n") < len(commands):
+        answers = b""
+        while answers.count(b"\r\n") < len(commands):
             part = self.sock.recv(65536)
             if not part:
                 raise MemcacheUnexpectedCloseError
-            said += part
-        *lines, rest = said.split(b"\r\n")
+            answers += part
+        *lines, rest = answers.split(b"\r\n")
         if rest or len(lines) > len(commands):
             raise MemcacheUnknownError(b"more answers than questions")
         return lines

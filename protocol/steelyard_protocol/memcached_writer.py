@@ -140,7 +140,7 @@ class MemcachedWriter:
                     taken_by.append(name)
                 else:
                     faults[name] = fault
-        self._tell(faults, taken_by)
+        self._log_changes(faults, taken_by)
         return taken
 
     @property
@@ -153,7 +153,7 @@ class MemcachedWriter:
         for server in self._servers.values():
             server.close()
 
-    def _tell(self, faults: Mapping[str, str], taken_by: Sequence[str]) -> None:
+    def _log_changes(self, faults: Mapping[str, str], taken_by: Sequence[str]) -> None:
         for name, fault in faults.items():
             if name not in self._faults:
                 self._faults[name] = fault

@@ -37,7 +37,7 @@ class FaultLog:
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
 
-    def tell(self, topic: str, faults: Mapping[str, str]) -> None:
+    def log_changes(self, topic: str, faults: Mapping[str, str]) -> None:
         """Log the new faults of a topic, and those that are over: the ones that `faults` no longer names."""
         before = {key for key in self._known if key.startswith(f"{topic}:")}
         for name, text in faults.items():
@@ -88,9 +88,9 @@ class Reporter:
         try:
             self._processes = self._read()
         except HaproxyFault as fault:
-            self._faults.tell("socket", {"": f"no traffic reports: {fault}"})
+            self._faults.log_changes("socket", {"": f"no traffic reports: {fault}"})
             return []
-        self._faults.tell("socket", {})
+        self._faults.log_changes("socket", {})
         self._tell_mismatches()
         window = self._windows.next(self._processes, at_s)
         if window is None:
@@ -113,7 +113,7 @@ class Reporter:
 
     def follow(self) -> None:
         """Take over the newest tables; with --set-weights, make HAProxy follow them."""
-        self._faults.tell("tables", self._tables.fetch())
+        self._faults.log_changes("tables", self._tables.fetch())
         if not self._settings.set_weights:
             return
         self._remember()
@@ -135,7 +135,7 @@ class Reporter:
                     faults[f"{process.via}/{backend}"] = (
                         f"{process.via}, backend {backend}: nothing is set: {wrong}"
                     )
-        self._faults.tell("orders", faults)
+        self._faults.log_changes("orders", faults)
 
     def _announce(self, reported: Sequence[str]) -> None:
         """Announce this load balancer to the controller for upstreams whose table does not name it."""
@@ -151,7 +151,7 @@ class Reporter:
                     f"{upstream}`; if the clocks differ, declare it in load_balancers"
                 )
         self._unread = unread
-        self._faults.tell("unread", faults)
+        self._faults.log_changes("unread", faults)
         if unread:
             lines = announced.lines([*unread][: announced.AT_ONCE], lb)
             self._pool.append(wire.ANNOUNCED_KEY, lines, ttl_s=announced.TTL_S)
@@ -188,7 +188,7 @@ class Reporter:
                         adds=self._settings.add_servers is not None,
                     )
                     faults |= {f"{table.upstream}/{kind}": text for kind, text in texts.items()}
-        self._faults.tell("names", faults)
+        self._faults.log_changes("names", faults)
 
     def _made(self, table: WeightTable, window: Window, at_ms: int) -> TrafficReport:
         seen: Mapping[str, Figures] = window.figures.get(self._settings.upstreams[table.upstream], {})
@@ -213,7 +213,7 @@ class Reporter:
         place = process.via, process.pid, table.upstream
         # Without those that could not be added, but with those that HAProxy would not delete yet.
         added = self._added.get(place, set()) & servers.keys()
-        told = orders.orders(
+        planned = orders.orders(
             table,
             backend,
             servers,
@@ -221,10 +221,10 @@ class Reporter:
             named_before=self._named[table.upstream],
             added_before=added,
         )
-        self._added[place] = added | told.added
+        self._added[place] = added | planned.added
         wrong: list[str] = []
         through = next(each for each in self._sockets if each.name == process.via)
-        for part in _parts(told.commands):
+        for part in _parts(planned.commands):
             answer = through.ask(runtime_socket.line(part, process.prefix))
             wrong.append(orders.complaint(answer) or "")
         return next((each for each in wrong if each), None)

@@ -31,13 +31,13 @@ def run(words: tuple[str, ...], timeout_s: float, most_bytes: int, stop: threadi
     if not hasattr(os, "posix_spawnp"):
         raise SourceError("commands cannot be run on this platform: have a file written, or a URL answer")
     until_s = time.monotonic() + timeout_s
-    said, complaint = bytearray(), bytearray()
+    output, complaint = bytearray(), bytearray()
     with contextlib.ExitStack() as pipes:
         pid, out, err = _started(words, pipes)
         status: int | None = None
         try:
-            _collect({out: (said, most_bytes), err: (complaint, MOST_COMPLAINT_BYTES)}, until_s, stop)
-            while len(said) < most_bytes and (status := _status(pid)) is None:
+            _collect({out: (output, most_bytes), err: (complaint, MOST_COMPLAINT_BYTES)}, until_s, stop)
+            while len(output) < most_bytes and (status := _status(pid)) is None:
                 if time.monotonic() > until_s or stop.wait(END_LOOK_S):
                     raise TimeoutError
         finally:
@@ -49,7 +49,7 @@ def run(words: tuple[str, ...], timeout_s: float, most_bytes: int, stop: threadi
     if status:
         why = one_line(complaint.decode("utf-8", "replace"))
         raise SourceError(f"it ended with status {status}" + (f": {why}" if why else ""))
-    return bytes(said)
+    return bytes(output)
 
 
 def _started(words: tuple[str, ...], pipes: contextlib.ExitStack) -> tuple[int, int, int]:

@@ -76,7 +76,7 @@ class NodeAgent:
             taken_keys = self._pool.put_many(values)
             self._delivered += len(taken_keys)
             self._dropped += len(values) - len(taken_keys)
-        self._tell(tuple(records))
+        self._log_changes(tuple(records))
         return tuple(records)
 
     def leave(self) -> None:
@@ -86,7 +86,7 @@ class NodeAgent:
         """Return the evidence of the last samples, by upstream/peer; nothing for a pod without one."""
         return {watched.stream.name: watched.evidence for watched in self._watched.values()}
 
-    def _tell(self, records: tuple[SampleRecord, ...]) -> None:
+    def _log_changes(self, records: tuple[SampleRecord, ...]) -> None:
         if not self._show:
             return
         status = NodeStatus(

@@ -81,18 +81,18 @@ class PodPoll:
             self._take(answer)
         return pause_s(self._failures, self._random())
 
-    def _take(self, told: PodList) -> None:
-        for name, why in told.faults.items():
+    def _take(self, listed: PodList) -> None:
+        for name, why in listed.faults.items():
             if self._faults.get(name) != why:
                 log.warning("pod %s is not sampled: %s", name, why)
-        before, now = ({pod.uid: pod.full_name for pod in pods} for pods in (self.pods, told.pods))
+        before, now = ({pod.uid: pod.full_name for pod in pods} for pods in (self.pods, listed.pods))
         come = [name for uid, name in now.items() if uid not in before]
         gone = [name for uid, name in before.items() if uid not in now]
         if come or gone:
             named = {"new": shown(come, MOST_NAMES), "gone": shown(gone, MOST_NAMES)}
             changes = [f"{what}: {names}" for what, names in named.items() if names]
-            log.info("pods to be sampled: %d; %s", len(told.pods), "; ".join(changes))
-        self.pods, self._faults = told.pods, told.faults
+            log.info("pods to be sampled: %d; %s", len(listed.pods), "; ".join(changes))
+        self.pods, self._faults = listed.pods, listed.faults
 
     def _run(self) -> None:
         wait_s = 0.0

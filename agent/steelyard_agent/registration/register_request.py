@@ -104,15 +104,15 @@ def verdict(status: int) -> Verdict:
 
 def reason(status: int, body: bytes) -> str:
     """Return an answer's reason for a person, in one line: the detail of its problem document (RFC 9457)."""
-    said = f"it answers {status}"
+    answer = f"it answers {status}"
     if 300 <= status < 400:
-        return f"{said}, a redirection, which is not followed: give the URL that it leads to"
+        return f"{answer}, a redirection, which is not followed: give the URL that it leads to"
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):
-        return f"{said}, without a problem document: is that URL a Steelyard controller's?"
+        return f"{answer}, without a problem document: is that URL a Steelyard controller's?"
     if not isinstance(document, dict):
-        return said
+        return answer
     parts = [document.get("detail") or document.get("title")]
     errors = document.get("errors")
     for error in errors if isinstance(errors, list) else []:
@@ -120,7 +120,7 @@ def reason(status: int, body: bytes) -> str:
             parts.append(f"{error.get('field')}: {error.get('message')}")
             parts.append(error.get("remedy"))
     words = "; ".join(part for part in parts if isinstance(part, str) and part)
-    return one_line(f"{said}: {words}" if words else said)
+    return one_line(f"{answer}: {words}" if words else answer)
 
 
 def pause_after_taken_s(random: float) -> float:

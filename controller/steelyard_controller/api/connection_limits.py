@@ -1,6 +1,6 @@
 """Limits of the API's connections: their number, and their time to keep the controller waiting.
 
-I/O around uvicorn's HTTP/1.1 protocol, which waits for ever: for the first byte
+I/O around uvicorn's HTTP/1.1 protocol. By itself it waits for ever for the first byte
 of a connection, for the rest of a request's head, and for a client that does
 not read its answer. `middleware.BodyLimit` limits bodies, uvicorn's own timeout idle
 connections, `streams.Streams` event streams.

@@ -99,7 +99,7 @@ def render(
         () if instruments is None else instruments.collect(),
         () if source.discovery is None else _kubernetes(source.discovery, now_s),
         _upstreams(source, now_s),
-        _heard(source, is_few),
+        _senders(source, is_few),
         _peers(source, now_s) if is_few else (),
     ]
     return generate_latest(_Metrics(chain.from_iterable(parts)))
@@ -253,7 +253,7 @@ def _upstreams(source: Source, now_s: float) -> Iterator[Metric]:
     yield from (*gauges, overruns, failures, refused, cpu)
 
 
-def _heard(source: Source, has_servers: bool) -> Iterator[Metric]:
+def _senders(source: Source, has_servers: bool) -> Iterator[Metric]:
     """Yield whether each expected sender is heard, also a sender never heard, so that an alert has a 0."""
     by = ["upstream", "lb"]
     lbs = _gauge("steelyard_lb_reporting", "Whether its traffic reports arrive.", by)

@@ -1,8 +1,8 @@
 """The OpenAPI description, complete enough to generate a client from it.
 
-Pure but for the framework. FastAPI does not see some parts, and they are added: the models of
-request bodies (which `request_body` reads), the problem documents, the tokens,
-and bounds that only code has (the names of the laws, the form of an address).
+Pure but for the framework. FastAPI does not see some parts, and they are added. They are the models of
+request bodies (which `request_body` reads), the problem documents and the tokens.
+So are bounds in code only: the names of the laws, the form of an address.
 """
 
 import re
@@ -95,9 +95,9 @@ def _complete(document: dict[str, Any], access: Access) -> None:
 
 def _never_null(parameter: dict[str, Any]) -> None:
     # FastAPI's form of "may be left out"; a header or a query cannot be null.
-    said = [each for each in parameter["schema"].get("anyOf", []) if each != {"type": "null"}]
-    if said:
-        parameter["schema"] = said[0] | {"title": parameter["schema"].get("title", parameter["name"])}
+    types = [each for each in parameter["schema"].get("anyOf", []) if each != {"type": "null"}]
+    if types:
+        parameter["schema"] = types[0] | {"title": parameter["schema"].get("title", parameter["name"])}
 
 
 def _bound(schemas: dict[str, Any]) -> None:

@@ -55,8 +55,8 @@ class ProblemError(HTTPException):
 
 def invalid(mistakes: Sequence[Mistake]) -> ProblemError:
     """Return a 422 with each wrong field."""
-    said = "; ".join(f"{mistake.field}: {mistake.message}" for mistake in mistakes[:MOST_ERRORS])
-    return ProblemError(422, said, errors=mistakes)
+    detail = "; ".join(f"{mistake.field}: {mistake.message}" for mistake in mistakes[:MOST_ERRORS])
+    return ProblemError(422, detail, errors=mistakes)
 
 
 def later(detail: str, *, after_s: int = 1) -> ProblemError:

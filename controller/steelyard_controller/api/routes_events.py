@@ -38,9 +38,9 @@ After = Annotated[
 ]
 
 DESCRIPTION = (
-    "`role` (the document of /v1/service) first, then `tick` of each upstream, its newest overview; `change` "
-    "({upstream, revision, what}) and `role` when they happen, with ids; `gap` ({missed}; null: unknown) in "
-    "the place of changes that are no longer kept; a comment line every 10 s"
+    "`role` (the document of /v1/service) first, then `tick` of each upstream, its newest overview. `change` "
+    "({upstream, revision, what}) and `role` follow when they happen, with ids. `gap` ({missed}; null: "
+    "unknown) replaces changes that are no longer kept. A comment line comes every 10 s"
 )
 
 

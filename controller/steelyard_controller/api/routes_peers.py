@@ -152,8 +152,8 @@ def routes(service: Service) -> APIRouter:
             if before is None:
                 raise Unknown(f"no upstream is called {upstream}")
             after = with_patch(before, peer, document)
-            was, wanted = peer_of(before, peer), peer_of(after, peer)
-            if (wanted.address, wanted.zone) != (was.address, was.zone):
+            old, new = peer_of(before, peer), peer_of(after, peer)
+            if (new.address, new.zone) != (old.address, old.zone):
                 refuse_of_kubernetes(upstream, peer)
             return after
 

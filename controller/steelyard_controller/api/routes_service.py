@@ -27,7 +27,7 @@ Before = Annotated[
 class Ready:
     """Readiness: whether requests may be sent to this controller.
 
-    A leader that was ready once stays so for its term: an upstream declared later has its first
+    A leader that was ready once stays so for its term. An upstream declared later has its first
     tick a moment later, and must not take the controller out of service for that moment.
     """
 

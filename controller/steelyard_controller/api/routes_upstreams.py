@@ -182,9 +182,9 @@ async def _put(
     wanted = request_body.validated(Upstream, document)
     before: Upstream | None = None
 
-    def edit(found: Upstream | None) -> Upstream:
+    def edit(existing: Upstream | None) -> Upstream:
         nonlocal before
-        before = found
+        before = existing
         return wanted
 
     after = await declaration_changes.change(

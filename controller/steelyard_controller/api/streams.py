@@ -2,7 +2,7 @@
 
 Their number is limited, and all end when the controller stops: a stopping server waits for its connections,
 and a stream never ends on its own, so `Streams.end` ends them. After a client has left, nothing of its
-response remains. Starlette's runs in a task group that keeps its error, and with it every frame: each
+response remains. Starlette's runs in a task group that keeps its error, and with it every frame. Each
 departed reader would stay in memory until the garbage collector runs, which is rare in this process.
 """
 

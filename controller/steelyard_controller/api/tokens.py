@@ -1,8 +1,8 @@
 """Bearer tokens: the name and the rights of each.
 
-Pure. Scopes: `read`; `agent` registers servers (a server's own token that
-one alone); `drain` sets states and pins; `declare` may do everything; `proxy` is
-a login proxy's, which sends its token with the name of a person. Each may read.
+Pure. The scope `agent` registers servers, with a server's own token that
+one alone; `drain` sets states and pins; `declare` may do everything. `proxy` is
+a login proxy's, which sends its token with the name of a person. Each may read, and `read` nothing else.
 A change needs a token; if a token names the scope `read`, reading does too.
 A token is compared with every known one, in constant time, so that the time of
 an answer reveals neither which one it resembles nor how much.

@@ -26,9 +26,9 @@ _FIELDS: Mapping[str, Sequence[str]] = {
     "blend": tuple(Blend.model_fields),
 }
 
-_Say = Callable[[Mapping[str, Any]], str]
+_Problem = Callable[[Mapping[str, Any]], str]
 
-_SAID: Mapping[str, _Say] = {
+_PROBLEMS: Mapping[str, _Problem] = {
     "missing": lambda _: "is missing: give it",
     "string_type": lambda _: "is not a text: put it in quotes",
     "float_type": lambda _: "is not a number: write it without quotes",
@@ -72,9 +72,9 @@ def _message(error: Mapping[str, Any], fields: Sequence[str] | None) -> str:
         return _unknown(error["loc"], fields)
     if kind == "string_pattern_mismatch":
         return f"{_quoted(error.get('input'))} {_pattern(about.get('pattern', ''))}"
-    if kind in _SAID:
-        said = _SAID[kind](about)
-        return said if kind == "missing" else f"{_quoted(error.get('input'))} {said}"
+    if kind in _PROBLEMS:
+        problem = _PROBLEMS[kind](about)
+        return problem if kind == "missing" else f"{_quoted(error.get('input'))} {problem}"
     return str(error["msg"])
 
 

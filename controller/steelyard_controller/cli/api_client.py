@@ -55,7 +55,7 @@ class Controllers:
         self._urls = connection.urls
         self._token = token
         self.timeout_s = connection.timeout_s
-        """Of an answer."""
+        """The bytes of an answer."""
         secure = any(url.startswith("https:") for url in connection.urls)
         self._http = httpx.Client(
             headers=headers,

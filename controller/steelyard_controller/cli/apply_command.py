@@ -1,7 +1,7 @@
 """`steelyard apply` and `save`: declare the upstreams of a YAML file; write the declarations as such a file.
 
 Everything outside of the file stays as it is: a drain, a pin, a server
-that its agent registered. --prune removes the servers that the file does not name,
+that its agent registered. With --prune, servers that the file does not name are removed,
 and --replace makes everything as in the file. A dry run asks the controller.
 
 For a server, `save` writes the address and the baseline, and a state and pin other than the default: so
@@ -69,14 +69,16 @@ def _apply(given: argparse.Namespace) -> int:
                 after = section if given.replace else _merged(before, section, prune=given.prune)
             except ValidationError as error:
                 raise Failure(Exit.USAGE, f"{given.file}: {name}: {declaration.mistakes(error)}") from None
-            said = "nothing to do" if before == after else declaration.differences(before, after)
+            changes = "nothing to do" if before == after else declaration.differences(before, after)
             if before != after and given.dry_run:
-                said = _tried(session, name, after, tag)
+                changes = _dry_run(session, name, after, tag)
             elif before != after:
                 _declare(session, name, after, tag)
-            applied.append({"upstream": name, "what": said, "applied": before != after and not given.dry_run})
+            applied.append(
+                {"upstream": name, "what": changes, "applied": before != after and not given.dry_run}
+            )
             if not session.out.as_json:
-                session.out.lines([f"{name}: {'would be: ' if given.dry_run else ''}{said}"])
+                session.out.lines([f"{name}: {'would be: ' if given.dry_run else ''}{changes}"])
         if session.out.as_json:
             session.out.document({"upstreams": applied})
         return Exit.OK
@@ -133,7 +135,7 @@ def _merged(before: "Upstream | None", section: "Upstream", *, prune: bool) -> "
     return before if merged is None else merged.upstream
 
 
-def _tried(session: Session, name: str, after: "Upstream", tag: str | None) -> str:
+def _dry_run(session: Session, name: str, after: "Upstream", tag: str | None) -> str:
     """Return the changes that the controller would make."""
     where = path("upstreams", name, "dry-run")
     answer = _put(session, where, after, tag)

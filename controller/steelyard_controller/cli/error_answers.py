@@ -25,18 +25,18 @@ def failure(url: str, status: int, body: bytes) -> Failure:
         problem = Problem.model_validate_json(body)
     except ValidationError:
         return not_a_controller(url, status)
-    said = problem.detail or problem.title or f"status {status}"
+    detail = problem.detail or problem.title or f"status {status}"
     for mistake in problem.errors:
-        told = ": ".join(part for part in (mistake.field, mistake.message) if part)
-        if mistake.message not in said:
-            said = f"{said}; {told}"
-        if mistake.remedy and mistake.remedy not in said:
-            said = f"{said}: {mistake.remedy}"
-    if status == 401 and "--token-file" not in said:
-        said = f"{said}; give a token with --token-file or STEELYARD_TOKEN"
+        message = ": ".join(part for part in (mistake.field, mistake.message) if part)
+        if mistake.message not in detail:
+            detail = f"{detail}; {message}"
+        if mistake.remedy and mistake.remedy not in detail:
+            detail = f"{detail}: {mistake.remedy}"
+    if status == 401 and "--token-file" not in detail:
+        detail = f"{detail}; give a token with --token-file or STEELYARD_TOKEN"
     meaning = _STATUSES.get(status, Exit.NOT_DONE)
     # The URL matters if another controller, or another token, might get another answer.
-    return Failure(meaning, said if meaning in {Exit.UNKNOWN, Exit.NOT_DONE} else f"{url}: {said}")
+    return Failure(meaning, detail if meaning in {Exit.UNKNOWN, Exit.NOT_DONE} else f"{url}: {detail}")
 
 
 def not_a_controller(url: str, status: int) -> Failure:

@@ -40,12 +40,12 @@ Event = Tick | str | Failure
 
 
 class Feed:
-    """Follows an upstream in a thread for as long as its block runs; `tell` is called in that thread."""
+    """Follows an upstream in a thread for as long as its block runs; `deliver` is called in that thread."""
 
-    def __init__(self, controllers: Controllers, upstream: str, tell: Callable[[Event], None]) -> None:
+    def __init__(self, controllers: Controllers, upstream: str, deliver: Callable[[Event], None]) -> None:
         self._controllers = controllers
         self._upstream = upstream
-        self._tell = tell
+        self._deliver = deliver
         self._ending = threading.Event()
         self._connected: socket.socket | None = None
         self._noted = ""
@@ -79,18 +79,18 @@ class Feed:
                         raise
                     self._note(f"{failure}; trying again")
                 except (httpx.TransportError, SSEError) as error:
-                    said = "nothing came for a while" if isinstance(error, httpx.ReadTimeout) else "it broke"
-                    self._note(f"the connection to {self._controllers.url}: {said}; connecting again")
+                    cause = "nothing came for a while" if isinstance(error, httpx.ReadTimeout) else "it broke"
+                    self._note(f"the connection to {self._controllers.url}: {cause}; connecting again")
                 self._ending.wait(RETRY_S)
         except Failure as failure:
-            self._tell(failure)
+            self._deliver(failure)
 
     def _read(self, url: str, answer: httpx.Response) -> None:
         self._connected = answer.extensions["network_stream"].get_extra_info("socket")
         try:
             if not self._ending.is_set():
                 for event in EventSource(answer).iter_sse():
-                    _tell(url, self._upstream, event, self._tell)
+                    _deliver(url, self._upstream, event, self._deliver)
         finally:
             self._connected = None
 
@@ -98,20 +98,20 @@ class Feed:
         # Noted once, not at every attempt.
         if not self._ending.is_set() and text != self._noted:
             self._noted = text
-            self._tell(text)
+            self._deliver(text)
 
 
-def _tell(url: str, upstream: str, event: ServerSentEvent, tell: Callable[[Event], None]) -> None:
+def _deliver(url: str, upstream: str, event: ServerSentEvent, deliver: Callable[[Event], None]) -> None:
     if event.event == "tick":
-        tell(Tick(error_answers.document(Overview, event.data, url, PATH), event.data.encode()))
+        deliver(Tick(error_answers.document(Overview, event.data, url, PATH), event.data.encode()))
     elif event.event == "change":
         change = error_answers.document(Change, event.data, url, PATH)
         if change.revision is None:
             raise Failure(Exit.UNKNOWN, f"upstream {upstream} has been deleted")
-        tell(f"changed: {change.what}")
+        deliver(f"changed: {change.what}")
     elif event.event == "role":
         service = error_answers.document(Service, event.data, url, PATH)
         nobody = "no controller leads now: the last tables hold"
-        tell(nobody if service.leader is None else f"{service.leader.id} leads")
+        deliver(nobody if service.leader is None else f"{service.leader.id} leads")
     elif event.event == "gap":
-        tell("some changes were missed")
+        deliver("some changes were missed")

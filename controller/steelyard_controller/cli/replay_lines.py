@@ -73,7 +73,7 @@ def parse(text: str, *, previous_t_s: float | None = None) -> Snapshot:
 
     The tick's length is the time since `previous_t_s`, or 1 s for the first line and for a time that
     does not advance. Beside the keys of the interface a peer may have `leaving`, `eligible`
-    (booleans), `pinned`, `up_s` and `cost` (a number or null), and the line `knees` by indicator; unknown
+    (booleans), `pinned`, `up_s` and `cost` (a number or null), and the line `knees` by indicator. Unknown
     keys are ignored.
     """
     try:

@@ -184,9 +184,12 @@ def _explain(given: argparse.Namespace) -> int:
     peer = connection_flags.name(given.peer, "a peer")
     with opened(given) as session:
         upstream = upstream_of(session, given)
-        said = session.controllers.get(Explanation, path("upstreams", upstream, "peers", peer, "explain"))
+        explanation = session.controllers.get(
+            Explanation, path("upstreams", upstream, "peers", peer, "explain")
+        )
         session.out.answer(
-            said.body, weight_explanation.of_explanation(upstream, said.document, session.out.look)
+            explanation.body,
+            weight_explanation.of_explanation(upstream, explanation.document, session.out.look),
         )
         return Exit.OK
 

@@ -71,11 +71,11 @@ def _on_screen(controllers: Controllers, upstream: str, out: Output, count: int 
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     with contextlib.suppress(KeyboardInterrupt), Screen() as screen:
 
-        def tell(event: Event) -> None:
+        def deliver(event: Event) -> None:
             events.put(event)
             screen.wake()
 
-        with Feed(controllers, upstream, tell):
+        with Feed(controllers, upstream, deliver):
             while ended is None and ticks != count:
                 height = shutil.get_terminal_size().lines
                 screen.draw(view.screen(newest, list(notes), out.look, height))

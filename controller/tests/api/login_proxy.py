@@ -1,8 +1,8 @@
-"""A stand-in for oauth2-proxy in front of a controller, for tests: it knows its users by a cookie.
+"""A stand-in for oauth2-proxy in front of a controller, for tests: a cookie identifies its users.
 
-It sends what oauth2-proxy 7 does with --pass-basic-auth and --basic-auth-password: Authorization: Basic of
-the user and that password, X-Forwarded-User, -Email and -Preferred-Username, of which it strips what the
-client sent (--skip-auth-strip-headers, on unless it is turned off); headers beside these it passes on.
+It behaves as oauth2-proxy 7 with --pass-basic-auth and --basic-auth-password. It sends Authorization: Basic
+with the user and that password, X-Forwarded-User, -Email and -Preferred-Username, and strips the client's
+own ones (--skip-auth-strip-headers, on by default); it passes on other headers.
 """
 
 import base64
@@ -18,7 +18,7 @@ SENT = ("authorization", "x-forwarded-user", "x-forwarded-email", "x-forwarded-p
 
 @contextlib.contextmanager
 def login_proxy(url: str, password: str) -> Iterator[str]:
-    """Yield the URL of a proxy in front of a controller; the cookie `user` is who has signed in."""
+    """Yield the URL of a proxy in front of a controller; the cookie `user` is the signed-in user."""
 
     class Handler(BaseHTTPRequestHandler):
         def _pass_on(self) -> None:

@@ -30,7 +30,7 @@ ADMIN = "admin-token-of-the-tests"
 AGENT = "agent-token-of-the-tests"
 READ = "read-token-of-the-tests"
 
-# Nothing listens there, and nobody unprivileged can.
+# Nothing listens there, and no unprivileged process can.
 NO_MEMCACHED = "127.0.0.1:1"
 
 WEB: dict[str, Any] = {
@@ -50,7 +50,7 @@ def service_of(
     memcached: str = NO_MEMCACHED,
     discovery_of: Callable[[Faults], Discovery] | None = None,
 ) -> Service:
-    """Return a service that runs nothing yet."""
+    """Return a service that is not running yet."""
     faults, store = Faults(), MemoryStore() if store is None else store
     pipeline = MemcachedPool(memcached)
     return Service(
@@ -91,7 +91,7 @@ def serving(
 ) -> Iterator[TestClient]:
     """Yield a client of a running controller that leads and has had its first tick.
 
-    Without `tokens` the controller has one that it made itself, and the client sends it.
+    Without `tokens` the controller makes one, and the client sends it.
     """
     service = service_of() if service is None else service
     known = access(generated=ADMIN) if tokens is None else access(**tokens)
@@ -103,7 +103,7 @@ def serving(
 
 
 def bearer(token: str) -> dict[str, str]:
-    """Return the header that carries a token."""
+    """Return the header with a token."""
     return {"Authorization": f"Bearer {token}"}
 
 

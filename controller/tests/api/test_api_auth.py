@@ -1,4 +1,4 @@
-"""Who may do what: tokens, also the one that a controller makes itself, and who they come from."""
+"""Authorization: tokens, including the controller's own, and their origins."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -129,7 +129,7 @@ def test_without_an_admin_token_a_write_needs_the_one_that_the_controller_made(
 
 def test_reading_needs_no_token_beside_the_one_that_the_controller_made() -> None:
     assert grant_for(ITS_OWN, asked("GET")) == ANYBODY
-    # nginx may have been given a token that this controller was not.
+    # nginx may have a token that this controller does not know.
     assert grant_for(ITS_OWN, asked("GET", authorization="Bearer a-token-of-somebody-else")) == ANYBODY
     assert refusal(access(read=[READ], generated=ADMIN), asked("GET")) == 401
 
@@ -268,7 +268,7 @@ def test_an_agents_token_cannot_move_a_server_of_the_configuration_file() -> Non
             assert refused.status_code == 403
             assert "configuration file" in refused.json()["detail"]
         assert api.delete(path, headers=bearer(AGENT)).status_code == 403
-        # An agent there that says what the file says is not in the wrong.
+        # An agent there with the file's own declaration makes no mistake.
         assert api.put(path, json={"address": before}, headers=bearer(AGENT)).status_code == 200
         assert api.get(path).json()["address"] == before
         assert api.put(path, json={"address": "10.0.0.99:80"}, headers=bearer(ADMIN)).status_code == 200

@@ -1,4 +1,4 @@
-"""Server-sent events: what a page sees, as it happens."""
+"""Server-sent events: a page's view, as things happen."""
 
 import asyncio
 import contextlib
@@ -80,7 +80,7 @@ def test_a_change_is_told_and_only_the_upstream_that_was_asked_for(leader: Contr
 @pytest.mark.integration
 def test_who_connects_again_is_told_what_changed_meanwhile(leader: Controller) -> None:
     def lines(last: str | None, until: str) -> list[str]:
-        """Return the lines of a stream up to one that begins with a text."""
+        """Return the lines of a stream up to one with this beginning."""
         given = {} if last is None else {"Last-Event-ID": last}
         with LOCAL.stream("GET", f"{leader.url}/v1/events?upstream=web", headers=given) as answer:
             seen: list[str] = []

@@ -1,4 +1,4 @@
-"""A standby hands on what only the leader can answer, with no right that the client has not."""
+"""A standby forwards requests for the leader, with no more rights than the client has."""
 
 import asyncio
 import json
@@ -66,7 +66,7 @@ def test_a_standby_answers_for_itself_and_hands_on_the_rest_changes_and_events(p
     head = LOCAL.head(f"{standby}{WEB_URL}")
     assert (head.status_code, head.content) == (200, b"")
     assert len(LOCAL.get(f"{standby}{WEB_URL}").headers.get_list("content-security-policy")) == 1
-    # And what it is asked to change.
+    # And the requested change.
     token = own_token()
     changed = LOCAL.patch(f"{standby}{PEER}", json={"state": "drain"}, headers={"If-Match": '"1"', **token})
     assert (changed.status_code, changed.headers["etag"]) == (200, '"2"')
@@ -110,18 +110,18 @@ def test_a_client_of_the_standby_goes_on_when_the_leader_is_killed(pair: Pair) -
 
 
 class Standby(Service):
-    """A service that stands by, without a store behind it."""
+    """A service on standby, without a store behind it."""
 
     lease: Lease | None = None
 
     @property
     def leader(self) -> Lease | None:
-        """Return the lease that the test set."""
+        """Return the test's lease."""
         return self.lease
 
     @property
     def role(self) -> Any:
-        """Return what that makes it."""
+        """Return the role under that lease."""
         return "standby" if self.lease else "waiting"
 
 

@@ -96,9 +96,9 @@ def test_the_examples_of_the_bodies_are_taken(document: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "how",
     [
-        # Of each operation.
+        # In each operation.
         ("--header", f"Authorization: Bearer {ADMIN}", "--max-examples", "10"),
-        # A stranger is told 401 and nothing else, so not which methods there are.
+        # A client without a token gets a 401 and nothing else, so no list of methods either.
         ("--exclude-checks", "unsupported_method", "--max-examples", "2"),
     ],
     ids=["administrator", "stranger"],

@@ -1,4 +1,5 @@
-"""Who did it: a leader and a standby with named tokens on one Redis, and a login proxy before the standby."""
+"""The audit log: a leader and a standby with named tokens on one Redis, and a login proxy before the
+standby."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -80,7 +81,7 @@ def test_a_name_goes_through_the_standby_and_the_log_outlives_the_leader(pair: P
         f"{standby}{WEB_URL}/peers/server-9", json={"address": "10.0.0.19:80"}, headers=bearer(AGENT)
     )
     assert registered.status_code == 201
-    # Again, as agents do each 30 s: nothing has changed, and nothing is said.
+    # Again, as agents do each 30 s: nothing has changed, and nothing is logged.
     LOCAL.put(f"{standby}{WEB_URL}/peers/server-9", json={"address": "10.0.0.19:80"}, headers=bearer(AGENT))
 
     entries = log(pair.standby)
@@ -105,7 +106,7 @@ def test_a_name_goes_through_the_standby_and_the_log_outlives_the_leader(pair: P
     assert others == entries
     assert newest["id"] > entries[0]["id"]
 
-    # In pages, and of one upstream.
+    # In pages, and for one upstream.
     page = LOCAL.get(f"{standby}/v1/audit?limit=2&upstream=web", headers=bearer(ANNA))
     following = LOCAL.get(f"{standby}{page.links['next']['url']}", headers=bearer(ANNA))
     assert page.json()["entries"] + following.json()["entries"] == [newest, *entries[:3]]
@@ -127,7 +128,7 @@ def test_a_token_is_valid_and_invalid_from_the_moment_the_file_changes(pair: Pai
         assert LOCAL.patch(f"{url}{PEER}", json={"pin": 40}, headers=bearer(ANNA)).status_code == 401
     assert log(pair.standby, DEPLOY)[0]["who"] == "carl"
 
-    # A mistake: what held before holds, and both say where it is, whether or not anybody asks.
+    # A mistake: the previous tokens hold, and both controllers report its line, with or without a request.
     pair.say(*LINES[1:-1], f"carl {new} drian", LINES[-1])
     fault = f"the tokens file {pair.tokens}: line 4: its third field has an unknown scope: write read"
     for each in (pair.standby, pair.leader):
@@ -146,7 +147,7 @@ def test_a_person_behind_a_login_proxy_has_their_own_name(pair: Pair) -> None:
     with login_proxy(pair.standby.url, PROXY) as url:
         assert LOCAL.get(f"{url}{WEB_URL}").status_code == 302
         assert LOCAL.patch(f"{url}{PEER}", json={"state": "drain"}, headers=bob).status_code == 200
-        # Who has no line of their own has what the proxy's line says: they read.
+        # A user without a line has the rights in the proxy's line: reading.
         refused = LOCAL.patch(f"{url}{PEER}", json={"state": "up"}, headers=carl)
         assert refused.status_code == 403
         assert "needs a token of the scope drain; carl@example.org's has read" in refused.json()["detail"]
@@ -154,7 +155,7 @@ def test_a_person_behind_a_login_proxy_has_their_own_name(pair: Pair) -> None:
         # A token or a name that a client sends through it is not the proxy's.
         forged = {**carl, **bearer(DEPLOY), "X-Forwarded-User": "bob@example.org"}
         assert LOCAL.patch(f"{url}{PEER}", json={"state": "up"}, headers=forged).status_code == 403
-        # What a page of another site asks for comes with the proxy's cookie, too.
+        # A request by a page of another site comes with the proxy's cookie, too.
         foreign = LOCAL.patch(
             f"{url}{PEER}", json={"state": "up"}, headers={**bob, "Sec-Fetch-Site": "cross-site"}
         )

@@ -17,7 +17,7 @@ ANYTHING = "…"
 
 
 def commands() -> Iterator[tuple[str, str]]:
-    """Yield each command of the page, and what stands below it."""
+    """Yield each command of the page, and the text below it."""
     for block in re.findall(r"```console\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             lines = part.splitlines()
@@ -27,7 +27,7 @@ def commands() -> Iterator[tuple[str, str]]:
 
 
 def agrees(expected: str, answer: str) -> bool:
-    """Tell whether an answer is the expected one, where the mark stands for any text."""
+    """Return whether an answer is the expected one, with the mark for any text."""
     pattern = ".*?".join(re.escape(part) for part in expected.strip().split(ANYTHING))
     return re.fullmatch(pattern, answer.replace("\r", "").strip(), re.DOTALL) is not None
 
@@ -60,7 +60,7 @@ def test_every_command_answers_what_the_page_says(
 
 
 def run(command: str, leader: Controller, standby: Controller) -> str:
-    """Return what a command prints."""
+    """Return a command's output."""
     here = command.replace("localhost:8081", leader.url.removeprefix("http://"))
     here = here.replace("localhost:8082", standby.url.removeprefix("http://"))
     environment = {"TOKEN": f"Authorization: Bearer {ADMIN}", "JSON": "Content-Type: application/json"}

@@ -1,4 +1,4 @@
-"""/metrics: where it is made, how often, and of how many servers."""
+"""/metrics: the thread that makes it, how often, and the number of servers in it."""
 
 import asyncio
 import threading
@@ -20,7 +20,7 @@ SERVER = 'steelyard_peer_weight{peer="server-1",upstream="web"}'
 
 
 class Rendered:
-    """Texts that say how many were made before, and a clock that stands."""
+    """Texts that count their predecessors, and a stopped clock."""
 
     def __init__(self) -> None:
         self.now_s = 100.0
@@ -49,7 +49,7 @@ def test_nobody_waits_for_it_but_who_asks() -> None:
         lives = threading.Event()
 
         def render(*_: Any, **__: Any) -> bytes:
-            # The event loop sets it: never, where this runs in it.
+            # The event loop sets it: never, if this runs in it.
             assert lives.wait(PATIENCE_S)
             return b"text"
 

@@ -1,4 +1,4 @@
-"""How the page's files are sent; and the page's own tests of its pure parts."""
+"""The page's files over HTTP; and the page's own tests of its pure parts."""
 
 import gzip
 import re

@@ -1,4 +1,4 @@
-"""Pages of collections: nobody is left out or told twice, whatever comes and goes between them."""
+"""Pages of collections: each member occurs once, whatever is added or removed between them."""
 
 import re
 

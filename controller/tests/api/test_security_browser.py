@@ -1,4 +1,4 @@
-"""A browser that has the controller's page open is also on other sites, and they talk to it."""
+"""A browser with the controller's page open is also on other sites, and they send requests to it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Clients that want to hold the API: too many of them, and those that never get to the end."""
+"""Clients that try to hold the API: too many of them, and endless requests."""
 
 import asyncio
 import contextlib
@@ -60,7 +60,7 @@ async def listening(**limits: float) -> AsyncIterator[tuple[int, ConnectionLimit
 
 
 async def ask(port: int, client: str = "127.0.0.1") -> bytes:
-    """Return the status line of an answer; nothing where the connection was closed."""
+    """Return the status line of an answer; nothing for a closed connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(client, 0))
     try:
         writer.write(GET)
@@ -72,7 +72,7 @@ async def ask(port: int, client: str = "127.0.0.1") -> bytes:
 
 
 async def closed(reader: asyncio.StreamReader) -> bool:
-    """Wait until the other side closes, whatever it says before."""
+    """Wait until the other side closes, whatever it sends before."""
     with contextlib.suppress(ConnectionError):
         while await reader.read(65536):
             pass
@@ -139,7 +139,7 @@ def test_a_head_without_an_end_is_refused_before_it_is_large() -> None:
 
 def test_who_does_not_read_the_answer_is_let_go_and_who_reads_slowly_is_not() -> None:
     async def request(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        # A small buffer on our side as well, so that reading it is the only way on.
+        # A small buffer on our side as well, so that only reading makes progress.
         with socket.socket() as sock:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
             sock.connect(("127.0.0.1", port))
@@ -229,7 +229,7 @@ def test_refused_connections_are_logged_once_a_minute(caplog: pytest.LogCaptureF
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Controller]:
-    """Yield a controller that began with the 1024 descriptors that a shell or systemd gives."""
+    """Yield a controller started with 1024 descriptors, as under a shell or systemd."""
     config = tmp_path / "controller.yaml"
     config.write_text("upstreams: {web: {peers: [{id: a, address: '10.0.0.1:80', baseline: 1}]}}\n")
     before = resource.getrlimit(resource.RLIMIT_NOFILE)

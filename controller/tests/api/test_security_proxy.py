@@ -1,4 +1,4 @@
-"""A reverse proxy on the controller's own machine, configured by whoever read nginx's manual no further."""
+"""A reverse proxy on the controller's own machine, with a minimal configuration from nginx's manual."""
 
 import os
 import shutil
@@ -45,7 +45,7 @@ def test_a_proxy_on_this_machine_lends_nobody_the_right_to_write(tmp_path: Path,
                 assert client.get("/v1/upstreams").json()["upstreams"] == []
                 assert client.put("/v1/upstreams/web", json=WEB).status_code == 401
                 assert client.get("/v1/upstreams").json()["upstreams"] == []
-                # Nor by the direct way, for whoever is on this machine and is not the controller's user.
+                # Nor directly, for another user of this machine.
                 assert httpx.put(f"{behind.url}/v1/upstreams/web", json=WEB).status_code == 401
                 allowed = client.put("/v1/upstreams/web", json=WEB, headers=own_token())
                 assert allowed.status_code == 201

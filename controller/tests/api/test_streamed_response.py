@@ -1,4 +1,4 @@
-"""Readers of streams that come and go: what is left of them while no garbage is collected."""
+"""Readers of streams that come and go: nothing of them remains without a garbage collection."""
 
 import asyncio
 import contextlib
@@ -46,7 +46,7 @@ class Reader:
 
 @pytest.fixture(autouse=True)
 def uncollected() -> Iterator[None]:
-    """Let nothing be freed but what nobody refers to."""
+    """Free only objects without any reference."""
     gc.collect()
     gc.disable()
     yield
@@ -54,7 +54,7 @@ def uncollected() -> Iterator[None]:
 
 
 async def come_and_go(app: ASGIApp, *, reads: bool) -> int:
-    """Return of how many of the readers something is left."""
+    """Return the number of readers with remains."""
     left: list[weakref.ref[Reader]] = []
     scope = {
         "type": "http", "method": "GET", "path": "/v1/events", "raw_path": b"/v1/events", "query_string": b"",
@@ -98,7 +98,7 @@ def test_nothing_is_left_of_readers_of_events(reads: bool) -> None:
 
 
 class Standby(Service):
-    """A service that stands by."""
+    """A service on standby."""
 
     @property
     def role(self) -> Any:
@@ -107,7 +107,7 @@ class Standby(Service):
 
     @property
     def leader(self) -> Lease:
-        """Return the lease of the one that leads."""
+        """Return the leader's lease."""
         return Lease(holder="one", boot="b", url="http://127.0.0.1:1", term=1)
 
 

@@ -1,4 +1,4 @@
-"""What is shown of collections that are too large to show all: over the API, as the page and people ask."""
+"""Views of collections that are too large to show all: over the API, as the page and people ask."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -40,7 +40,7 @@ def test_upstreams_are_found_by_the_address_of_a_server(api: TestClient) -> None
 
 
 def test_upstreams_come_in_pages_the_worst_first(api: TestClient) -> None:
-    # Memcached is away for all of them, so they stand alike.
+    # Memcached is unreachable for all of them, so they are equal.
     first = api.get("/v1/upstreams", params={"order": "worst", "limit": 2})
     second = api.get("/v1/upstreams", params={"order": "worst", "limit": 2, "offset": 2})
     assert sorted(names(first) + names(second)) == ["big", "shop", "web"]

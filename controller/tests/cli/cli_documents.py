@@ -31,7 +31,7 @@ def live(name: str = "server-1", **changes: Any) -> dict[str, Any]:
 
 
 def unknown(name: str, **changes: Any) -> dict[str, Any]:
-    """Return the row of a peer of which nothing has been heard."""
+    """Return the row of a peer without any message."""
     nothing = dict.fromkeys(
         ("score", "utilization", "sample_age_s", "completed_per_tick", "failed_per_tick", "waiting", "open")
     )

@@ -1,4 +1,4 @@
-"""Every command against a real controller: what it says, what it changes, and how it ends."""
+"""Every command against a real controller: its output, its changes, and its end."""
 
 import contextlib
 import json
@@ -94,7 +94,7 @@ def running(memcached: Daemon, folder: Path, *flags: str, declared: str = WEB) -
 
 @contextlib.contextmanager
 def running_in(folder: Path) -> Iterator[Controller]:
-    """Run a controller for tests that change none of its weights: a start takes 2 s of CPU time."""
+    """Run a controller for tests without changes of its weights: a start takes 2 s of CPU time."""
     with memcached_in(folder) as memcached, running(memcached, folder) as one:
         yield one
 
@@ -228,7 +228,7 @@ def test_an_operators_day(memcached: Daemon, tmp_path: Path, steelyard: Callable
 
 @contextlib.contextmanager
 def unheard(target: str) -> Iterator[str]:
-    """Yield the URL of a way to the controller at `target` on which the answer to a PUT is lost."""
+    """Yield the URL of a way to the controller at `target` that loses the answer to a PUT."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -299,7 +299,7 @@ def test_what_was_saved_is_brought_back_and_nothing_of_later_is_undone(
         assert {peer["id"]: (peer["state"], peer["pin"]) for peer in peers} == {
             "a": ("drain", None), "b": ("up", None), "c": ("up", 40.0), "d": ("up", None)
         }  # fmt: skip
-        # To have all as it was then undoes what was done since, and says so first.
+        # Restoring the earlier state undoes later changes, and prints them first.
         before = LOCAL.get(f"{url}/declaration").content
         undone = "d removed; a: state drain -> up"
         assert run("apply", str(file), "--replace", "--dry-run").out == f"web: would be: {undone}\n"
@@ -380,7 +380,7 @@ def test_tokens(
 
 
 def test_who_changed_what(memcached: Daemon, tmp_path: Path, steelyard: Callable[..., Ran]) -> None:
-    # Its own token is found by itself, as for a change.
+    # Its own token is used without a flag, as for a change.
     with running(memcached, tmp_path) as controller:
 
         def run(*arguments: str) -> Ran:
@@ -435,7 +435,7 @@ def test_a_pipe_gets_a_line_for_each_tick(controller: Controller, steelyard: Cal
 
 
 def terms(log: Path) -> set[int]:
-    """Return the terms of the ticks that were written."""
+    """Return the terms of the logged ticks."""
     lines = log.read_text().splitlines(keepends=True)
     return {json.loads(line)["term"] for line in lines if line.startswith("{") and line.endswith("\n")}
 
@@ -517,7 +517,7 @@ class _Stranger(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`steelyard replay`: an interface. Its keys, its parameters, and what it does with a malformed line."""
+"""`steelyard replay`: an interface. Its keys, its parameters, and its answer to a malformed line."""
 
 import contextlib
 import io

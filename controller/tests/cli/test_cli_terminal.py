@@ -29,7 +29,7 @@ def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]
 
 
 class Terminal:
-    """A pseudo-terminal with a command in it; `seen` is all that was written to it."""
+    """A pseudo-terminal with a command in it; `seen` is all its output."""
 
     def __init__(self, rows: int, columns: int) -> None:
         self._mine, self._its = pty.openpty()
@@ -55,7 +55,7 @@ class Terminal:
         os.write(self._mine, keys)
 
     def read_until(self, text: bytes, *, after: int = 0) -> int:
-        """Wait until `text` was written behind `after`; return where it ends."""
+        """Wait until `text` appears behind `after`; return its end."""
         give_up_s = time.monotonic() + PATIENCE_S
         while (at := self.seen.find(text, after)) < 0:
             assert time.monotonic() < give_up_s, f"never wrote {text!r}: {self.seen!r}"
@@ -65,7 +65,7 @@ class Terminal:
         return at + len(text)
 
     def ends_with(self) -> int:
-        """Wait for the command's end, reading what it writes; return its exit status."""
+        """Wait for the command's end, reading its output; return its exit status."""
         assert self.process is not None
         give_up_s = time.monotonic() + PATIENCE_S
         while True:
@@ -114,7 +114,7 @@ def test_watch_draws_follows_the_size_and_ends_with_q(controller: Controller) ->
         assert b"SHARE %" in narrow
         window.press(b"q")
         assert window.ends_with() == 0
-        # What was seen last stays, on the page that the shell has.
+        # The last screen stays, on the shell's page.
         assert b"SHARE %" in window.seen[window.seen.rindex(LEAVE) :]
         assert window.attributes() == window.before
 

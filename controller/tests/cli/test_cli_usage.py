@@ -115,7 +115,7 @@ def test_of_several_tokens_in_a_file_the_first_is_used() -> None:
 def test_a_wrong_argument_is_one_line_and_status_2(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Nothing listens at port 1: what is wrong is found before anybody is asked.
+    # Nothing listens at port 1: the mistake is found before any request.
     status = main(["--url", "http://127.0.0.1:1", *arguments])
     out, err = capsys.readouterr()
     assert (status, out) == (2, "")

@@ -1,4 +1,4 @@
-"""How the command's answers look: literal texts, at the widths and with the colours that a terminal has."""
+"""The look of the command's answers: literal texts, at a terminal's widths and with its colours."""
 
 import re
 from typing import Any

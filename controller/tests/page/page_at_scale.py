@@ -1,12 +1,17 @@
-"""What the page costs with thousands of upstreams and of servers, in Chromium: `scripts/page --scale`. I/O.
+"""The page's costs with thousands of upstreams and of servers, in Chromium: `scripts/page --scale`. I/O.
 
     scripts/page --scale [--upstreams 2000] [--servers 10000] [--minutes 5] [--pictures FOLDER] [--readers 10]
 
-A real controller, Memcached and Redis; samples and reports are put into Memcached as agents and load
-balancers do, each server's once in ten seconds. Of a hundredth of the servers the agent is silent, of some
-requests fail. Figures: milliseconds from the navigation to the first row; bytes that came over the wire; the
-heap after the garbage was collected; the tasks of the page's main thread in half a minute; milliseconds from
-a key of a search to the rows that it finds; the controller's CPU and ticks, without a page and with readers.
+A real controller, Memcached and Redis. Samples and reports are put into Memcached as agents and load
+balancers do, each server's once in ten seconds. A hundredth of the servers have a silent agent, some have
+failing requests. The figures are:
+
+- milliseconds from the navigation to the first row;
+- bytes over the wire;
+- the heap after a garbage collection;
+- the tasks of the page's main thread in half a minute;
+- milliseconds from a key of a search to its rows;
+- the controller's CPU and ticks, without a page and with readers.
 """
 
 import argparse
@@ -67,7 +72,7 @@ window.search = (input, text, rows) => {
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """What is looked at: its name, its address, its search box, a text to search for, and the rows."""
+    """A view: its name, its address, its search box, a text to search for, and the rows."""
 
     name: str
     path: str
@@ -80,10 +85,10 @@ def main() -> None:
     """Print a row of figures for each scene."""
     parser = argparse.ArgumentParser(description="The page with thousands of upstreams and of servers.")
     parser.add_argument("--upstreams", type=int, default=2000, help="of ten servers each")
-    parser.add_argument("--servers", type=int, default=10_000, help="of the one large upstream")
-    parser.add_argument("--minutes", type=float, default=5.0, help="that each scene is looked at")
+    parser.add_argument("--servers", type=int, default=10_000, help="servers of the large upstream")
+    parser.add_argument("--minutes", type=float, default=5.0, help="minutes for each scene")
     parser.add_argument("--pictures", type=Path, default=None, help="a folder for screenshots")
-    parser.add_argument("--readers", type=int, default=10, help="pages that are open beside, for the ticks")
+    parser.add_argument("--readers", type=int, default=10, help="further open pages, for the ticks")
     parser.add_argument("--tick-s", type=float, default=3.0)
     options = parser.parse_args()
     small = {f"shop-{n:04}": SERVERS_OF_EACH for n in range(options.upstreams)}
@@ -124,7 +129,7 @@ def _list_scene() -> Scene:
 
 
 class Site:
-    """A controller and what feeds it."""
+    """A controller and its senders."""
 
     def __init__(self, controller: Daemon, url: str) -> None:
         self.url = url
@@ -185,7 +190,7 @@ def _look(browser: Browser, site: Site, scene: Scene, options: argparse.Namespac
 
 
 def _tasks(browser: Browser, page: Page) -> str:
-    """Return what the main thread's tasks take: CPU, because others use this machine too, and wall time."""
+    """Return the main thread's task times: CPU, because others use this machine too, and wall time."""
     browser.start_tracing(page=page, categories=["toplevel", "disabled-by-default-devtools.timeline"])
     page.wait_for_timeout(1000 * TRACED_S)
     events = json.loads(browser.stop_tracing())["traceEvents"]
@@ -219,7 +224,7 @@ def _search(page: Page, scene: Scene) -> str:
 
 
 def _wire_bytes(event: dict[str, Any]) -> int:
-    # Of a stream Chromium knows the length of what was decoded alone, which is the same here.
+    # For a stream, Chromium reports only the decoded length, which is the same here.
     return int(event["encodedDataLength"] or event["dataLength"])
 
 
@@ -231,7 +236,7 @@ def _picture(page: Page, folder: Path | None, name: str) -> None:
 
 @contextlib.contextmanager
 def _readers(site: Site, scene: Scene, count: int) -> Iterator[None]:
-    """Read events as so many pages do, each of another page of servers."""
+    """Read events as `count` pages do, each with another page of servers."""
     ended = threading.Event()
     upstream = scene.path.removeprefix("/#/")
 
@@ -317,7 +322,7 @@ def _feed(port: int, upstreams: dict[str, int], ended: threading.Event) -> None:
 
 
 def _write(client: Client, name: str, ids: list[str], second: int, numbers: dict[str, int]) -> None:
-    # Each hundredth is silent, and of each 997th requests fail.
+    # One in a hundred is silent, and one in 997 has failing requests.
     samples = {
         wire.sample_key(name, id): sample(
             id, seq=second, upstream=name, interval_s=INTERVAL_S, cpu=_cpu(numbers[id], second),

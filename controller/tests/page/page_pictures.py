@@ -1,7 +1,7 @@
 """The screenshots of docs/reference/page.md: `scripts/page --pictures`. I/O.
 
-Fifteen minutes that were simulated are put into a Redis as a controller's history, then a real one goes on
-from there: a neighbour takes half of server-2's CPU for five minutes, server-3 is drained for one, and then
+Fifteen simulated minutes are put into a Redis as a controller's history, then a real one goes on
+from there. A neighbour takes half of server-2's CPU for five minutes, server-3 is drained for one, and then
 server-4 has a neighbour too.
 """
 
@@ -94,7 +94,7 @@ def _shoot(page: Page, path: Path) -> None:
 
 @contextlib.contextmanager
 def _running(folder: Path) -> Iterator[str]:
-    """Run a controller that has a past, and yield its URL."""
+    """Run a controller with a history, and yield its URL."""
     ports = [free_port() for _ in range(3)]
     memcached = Daemon(
         ["memcached", "-u", "nobody", "-l", "127.0.0.1", "-p", str(ports[0]), "-U", "0"],
@@ -137,7 +137,7 @@ def _running(folder: Path) -> Iterator[str]:
 
 
 def _past(port: int, world: World) -> None:
-    """Write what a controller would have kept of the last minutes."""
+    """Write the history of the last minutes, as a controller would."""
     client = redis.Redis(port=port)
     client.delete(HISTORY)
     upstream = Upstream.model_validate(WEB)

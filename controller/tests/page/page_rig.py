@@ -15,7 +15,7 @@ from .page_world import World
 
 
 class Feeder:
-    """A thread in which a world lives: it reads the published table, and writes samples and reports."""
+    """A thread with a world: it reads the published table, and writes samples and reports."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Feeder:
                 for name, world in self._worlds.items():
                     self._feed(client, name, world)
             except (OSError, MemcacheError):
-                client.close()  # Memcached is away: that is what some test is about.
+                client.close()  # Memcached is unreachable: some test is about that.
         client.close()
 
     def _feed(self, client: Client, name: str, world: World) -> None:
@@ -67,12 +67,12 @@ class Feeder:
         client.set_many(values, expire=60)
 
 
-def wait_for(told: Callable[[], bool], what: str, patience_s: float = 60.0) -> None:
-    """Wait until `told` says yes."""
+def wait_for(condition: Callable[[], bool], what: str, patience_s: float = 60.0) -> None:
+    """Wait until the condition holds."""
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:
         try:
-            if told():
+            if condition():
                 return
         except httpx.TransportError:
             pass

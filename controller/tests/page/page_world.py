@@ -1,6 +1,6 @@
 """Servers that follow their weights, for the page's tests and pictures: tables in, samples and reports out.
 
-Deterministic by its seed. What a server does is a queue without surprises:
+Deterministic by its seed. A server is a queue without surprises:
 busy = arrivals / speed, latency = 1 / (1 - busy), and a neighbour takes a part.
 """
 
@@ -35,9 +35,9 @@ DEMAND_PER_S = 900.0
 
 
 class World:
-    """Machines under a demand of so many requests per second.
+    """Machines under a demand in requests per second.
 
-    With `application` each says how full its pool of workers and its cache are, and its queue.
+    With `application` each reports the use of its pool of workers and of its cache, and its queue.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class World:
         upstream: str = "web",
         lbs: Sequence[str] = ("edge-1",),
     ) -> tuple[dict[str, bytes], dict[str, bytes]]:
-        """Return by peer the samples, and by load balancer the reports, of one interval."""
+        """Return the samples by peer, and the reports by load balancer, of one interval."""
         self._seq += 1
         rows: dict[str, tuple[int, int, int, float]] = {}
         samples: dict[str, bytes] = {}
@@ -96,7 +96,7 @@ class World:
         return samples, {lb: self._report(lb, upstream, rows, order, interval_s, len(lbs)) for lb in lbs}
 
     def _further(self, machine: Machine, work: float) -> tuple[tuple[str, float | None], ...]:
-        # The fifth cannot say how full its cache is.
+        # The fifth cannot measure its cache.
         cache = None if machine.id == self.machines[-1].id else min(1.0, machine.mem + 0.4 * work)
         queue = self._backlog[machine.id] / 20
         return (("workers", min(1.0, 1.15 * work)), ("kv_cache_usage", cache), ("queue", queue))

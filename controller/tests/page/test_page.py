@@ -1,7 +1,7 @@
 """The page in a headless Chromium, on a real controller and a real Memcached.
 
-Every test also asserts, at its end, that the page wrote no error to the console and asked nobody but
-the controller. What is waited for is a condition, never a time.
+Every test also asserts, at its end, that the page wrote no error to the console and sent requests only to
+the controller. Tests wait for conditions, never for a time.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ expect.set_options(timeout=PATIENCE_MS)
 
 @dataclass
 class Site:
-    """A controller whose page is looked at."""
+    """A controller with an open page."""
 
     controller: Daemon
     memcached: Daemon
@@ -48,7 +48,7 @@ class Site:
     url: str
 
     def api(self, path: str, **more: Any) -> Any:
-        """Return what the API answers."""
+        """Return the API's answer."""
         return LOCAL.get(self.url + path, **more).json()
 
     def declared(self, peer: str) -> Any:
@@ -65,7 +65,7 @@ def playwright_driver() -> Iterator[Playwright]:
 @pytest.fixture(scope="module")
 def browser(playwright_driver: Playwright) -> Iterator[Browser]:
     path = shutil.which("chromium") or pytest.fail("chromium is not installed: run `make setup-tests`")
-    # Chromium's sandbox refuses root; what it is shown here is our own page.
+    # Chromium's sandbox refuses root; it only shows our own page.
     flags = ["--no-sandbox"] if os.getuid() == 0 else []
     browser = playwright_driver.chromium.launch(executable_path=path, args=[*flags, "--disable-gpu"])
     yield browser
@@ -114,7 +114,7 @@ Start = Callable[..., Site]
 
 @pytest.fixture
 def start(memcached: Daemon, tmp_path: Path, built: None) -> Iterator[Start]:  # noqa: ARG001
-    """A function that starts a site of the test's own."""
+    """Return a function that starts a site of the test's own."""
     with contextlib.ExitStack() as stack:
         yield lambda *args, **more: stack.enter_context(running(tmp_path, memcached, *args, **more))
 
@@ -128,7 +128,7 @@ def kept_site(tmp_path_factory: pytest.TempPathFactory, built: None) -> Iterator
 
 @pytest.fixture
 def site(kept_site: Site) -> Iterator[Site]:
-    """The site of all tests that change no more of it than is put back here: a start takes 2 s of CPU."""
+    """The site of all tests that restore all of their changes: a start takes 2 s of CPU."""
     url = f"{kept_site.url}/v1/upstreams/web"
     declared = LOCAL.get(f"{url}/declaration").json()
     yield kept_site
@@ -149,7 +149,7 @@ Look = Callable[..., Page]
 
 @pytest.fixture
 def look(browser: Browser) -> Iterator[Look]:
-    """A function that opens the page of a site; what goes wrong in it fails the test."""
+    """Return a function that opens the page of a site; an error in it fails the test."""
     contexts: list[BrowserContext] = []
     problems: list[str] = []
 
@@ -165,7 +165,7 @@ def look(browser: Browser) -> Iterator[Look]:
         page = contexts[-1].new_page()
 
         def note(kind: str, said: str) -> None:
-            # Somebody's virtual interface came or went on this machine; the page tries again.
+            # A virtual interface was added or removed on this machine; the page tries again.
             if not re.search(f"ERR_NETWORK_CHANGED|{forgive}", said):
                 problems.append(f"{kind}: {said}")
 
@@ -185,7 +185,7 @@ def look(browser: Browser) -> Iterator[Look]:
 
 
 def give_token(page: Page) -> None:
-    """Let a page have the token from its start, as a tab has it that was opened by the link."""
+    """Give a page the token from its start, like a tab opened by the link."""
     token = own_token()["Authorization"].removeprefix("Bearer ")
     page.add_init_script(f"sessionStorage.setItem('steelyard-token', '{token}')")
 
@@ -332,12 +332,12 @@ def test_it_survives_a_restart_of_the_controller_and_fills_the_gap(
     before = site.api("/v1/upstreams/web")["term"]
     site.controller.kill()
     expect(page.locator("#connection")).to_contain_text("Lost")
-    expect(page.locator("#notices")).to_contain_text("What you see is from")
+    expect(page.locator("#notices")).to_contain_text("The data is from")
     with page.expect_request(lambda asked: "/history?" in asked.url, timeout=PATIENCE_MS):
         site.controller.start()
     expect(page.locator("#connection")).to_have_text("Live")
     expect(page.locator("#one-law")).not_to_contain_text(f"term {before}")
-    expect(page.locator("#notices")).not_to_contain_text("What you see is from")
+    expect(page.locator("#notices")).not_to_contain_text("The data is from")
     assert page.evaluate("window.sameAsBefore") is True
 
 
@@ -397,7 +397,7 @@ def test_where_reading_needs_a_token_it_is_asked_for_and_used_for_the_events(
 def test_what_is_refused_is_shown_as_text(site: Site, look: Look) -> None:
     page = look(site)
     client = Client(("127.0.0.1", site.memcached.port))
-    # A machine that no world moves: what stands there stays there.
+    # A machine that no world moves: its figures stay.
     site.world.machines = site.world.machines[1:]
     client.set(
         wire.sample_key("web", "server-1"), b'{"v":"<img src=/nothing onerror=alert(1)>"}', noreply=False
@@ -463,13 +463,13 @@ def test_without_an_upstream_it_says_how_to_get_one_and_shows_what_is_declared_t
     expect(page.locator("#one-title")).to_have_text("shop")
 
 
-# On a machine that is too busy for 10,000 servers nobody leads for a moment; the page asks again by itself.
+# A machine too busy for 10,000 servers has no leader for a moment; the page asks again.
 BUSY = "status of 503"
 
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory, built: None) -> Iterator[Site]:  # noqa: ARG001
-    """A site of an upstream of 10,000 servers, and 300 of one; nobody sends samples."""
+    """A site with an upstream of 10,000 servers, and 300 of one; no server sends samples."""
     big = [{"id": f"s{n}", "address": f"10.{n // 250}.{n % 250}.1:80"} for n in range(10_000)]
     small = {
         f"u{n}": {"peers": [{"id": "only", "address": f"10.200.{n // 250}.{n % 250}:80"}]} for n in range(300)
@@ -536,7 +536,7 @@ def test_a_page_of_rows_is_all_that_is_sent_of_ten_thousand_servers(many: Site, 
     assert max(page.evaluate("window.pieces")) < 100_000
 
 
-# The bytes of each event, before it is read; whole overviews of so many servers have 4 MB.
+# The bytes of each event, before it is read; whole overviews of 10,000 servers have 4 MB.
 COUNT_BYTES = """
 window.pieces = [];
 const parse = JSON.parse;

@@ -11,7 +11,7 @@ from steelyard_controller.cli.terminal.text_table import Column, table
 def of_change(upstream: str, before: Declared, after: Declared, look: Look) -> str:
     """Return the change of the declaration in one line: `web/server-1: state up → drain`."""
     changes = [
-        f"{name} {_said(name, old)} {look.arrow} {_said(name, new)}"
+        f"{name} {_shown(name, old)} {look.arrow} {_shown(name, new)}"
         for name in ("state", "pin")
         for old, new in [(getattr(before, name), getattr(after, name))]
         if old != new
@@ -54,10 +54,10 @@ def alone(after: Overview, look: Look) -> list[str]:
 
 
 def _stands(peer: Declared) -> str:
-    return f"state {peer.state}, pin {_said('pin', peer.pin)}"
+    return f"state {peer.state}, pin {_shown('pin', peer.pin)}"
 
 
-def _said(name: str, value: object) -> str:
+def _shown(name: str, value: object) -> str:
     if value is None:
         return "none"
     return f"{value:g} %" if name == "pin" else str(value)

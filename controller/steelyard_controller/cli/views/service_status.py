@@ -24,16 +24,16 @@ def well(service: Service, rows: Sequence[Row]) -> bool:
 def of_service(service: Service, look: Look) -> list[str]:
     """Return the controller's role, the leader, and the faults."""
     if service.role == "leader":
-        said, style = f"{service.id} leads in term {service.term}", "good"
+        line, style = f"{service.id} leads in term {service.term}", "good"
     elif service.leader is not None:
-        said = f"{service.id} stands by; {service.leader.id} leads ({service.leader.url})"
+        line = f"{service.id} stands by; {service.leader.id} leads ({service.leader.url})"
         style = "plain"
     else:
-        said, style = f"{service.id} waits: no controller leads now", "bad"
+        line, style = f"{service.id} waits: no controller leads now", "bad"
     kept = "state in memory only" if service.state == "memory" else f"state in {service.state}"
     about = f"{kept}, up {span(service.uptime_s)}, version {service.version}"
     return [
-        _two(said, "bad" if style == "bad" else "bold", f"  {about}", look),
+        _two(line, "bad" if style == "bad" else "bold", f"  {about}", look),
         *_degraded(service.degraded, look),
     ]
 
@@ -144,8 +144,8 @@ def _zones(traffic: Mapping[str, ZoneTraffic], look: Look) -> list[str]:
         for zone, each in traffic.items()
         if each.brings_per_s > 0
     )
-    said = f"zones: {percent(crosses / brings)} % of {figure(brings)} requests/s cross: {', '.join(by_zone)}"
-    return [look.line(said)]
+    line = f"zones: {percent(crosses / brings)} % of {figure(brings)} requests/s cross: {', '.join(by_zone)}"
+    return [look.line(line)]
 
 
 def _load_balancers(document: Overview, look: Look) -> list[str]:
@@ -159,11 +159,11 @@ def _load_balancers(document: Overview, look: Look) -> list[str]:
     )
     rows = list(document.load_balancers.items())
     by_itself = [name for name, each in rows if each is not None and not each.declared]
-    said = f"announced, not declared in load_balancers: {', '.join(by_itself)}"
+    line = f"announced, not declared in load_balancers: {', '.join(by_itself)}"
     return [
         "",
         *table(columns, rows, look),
-        *([look.line(said)] if by_itself else []),
+        *([look.line(line)] if by_itself else []),
     ]
 
 

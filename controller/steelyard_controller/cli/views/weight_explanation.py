@@ -42,8 +42,10 @@ def of_explanation(upstream: str, document: Explanation, look: Look) -> list[str
         parameters = [(name, f"{value:g}") for name, value in document.parameters.items()]
         lines += ["", look.line("parameters", "dim"), *_listed("  ", parameters, look)]
     for law, shadow in document.shadows.items():
-        said = f"would give {shadow.sentence}" if shadow.sentence else f"would give {figure(shadow.weight)}"
-        lines += ["", look.line(f"shadow {law}", "dim"), *_wrapped(said, look)]
+        verdict = (
+            f"would give {shadow.sentence}" if shadow.sentence else f"would give {figure(shadow.weight)}"
+        )
+        lines += ["", look.line(f"shadow {law}", "dim"), *_wrapped(verdict, look)]
     return lines
 
 
