@@ -38,13 +38,13 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         "Everything else stays as it is: states, pins, servers registered by their agents.",
     )
     parser.add_argument("file", metavar="FILE", type=Path)
-    parser.add_argument("--dry-run", action="store_true", help="print the changes, and change nothing")
+    parser.add_argument("--dry-run", action="store_true", help="Print the changes, and change nothing")
     more = parser.add_mutually_exclusive_group()
-    more.add_argument("--prune", action="store_true", help="remove servers that are not in the file")
+    more.add_argument("--prune", action="store_true", help="Remove servers that are not in the file")
     more.add_argument(
         "--replace",
         action="store_true",
-        help="make everything as in the file: other fields get their defaults, drains and pins are lifted",
+        help="Make everything as in the file: other fields get their defaults, drains and pins are lifted",
     )
     connection_flags.add(parser, run=_apply)
     save = subparsers.add_parser(
@@ -53,7 +53,7 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         description="Print the declarations of one upstream or of all, as YAML for `steelyard apply`. "
         "States and pins appear if they differ from the default; servers from Kubernetes do not.",
     )
-    save.add_argument("upstream", nargs="?", metavar="UPSTREAM", help="of this one alone")
+    save.add_argument("upstream", nargs="?", metavar="UPSTREAM", help="Upstream to print (default: all)")
     connection_flags.add(save, run=_save)
 
 

@@ -32,7 +32,7 @@ def opened(given: argparse.Namespace) -> Iterator[Session]:
 def add_upstream(parser: argparse.ArgumentParser) -> None:
     """Add the argument UPSTREAM, which may be left out if there is only one."""
     parser.add_argument(
-        "upstream", nargs="?", metavar="UPSTREAM", help="name of the upstream (default: the only one)"
+        "upstream", nargs="?", metavar="UPSTREAM", help="Name of the upstream (default: the only one)"
     )
 
 

@@ -34,23 +34,26 @@ class Connection:
 def add(parser: argparse.ArgumentParser, **defaults: object) -> None:
     """Add the flags, and defaults; absent flags stay unset: they may come before or after the subcommand."""
     unset = argparse.SUPPRESS
-    group = parser.add_argument_group("the controller, and how it is asked")
+    group = parser.add_argument_group("connection and output")
     group.add_argument(
-        "--url", default=unset, metavar="URL,…", help="controllers' REST APIs, asked in turn until one "
-        f"answers (STEELYARD_URL, default {DEFAULT_URL})",
+        "--url", default=unset, metavar="URL,…", help="Controllers' REST APIs, asked in turn until one "
+        f"answers (default: STEELYARD_URL, else {DEFAULT_URL})",
     )  # fmt: skip
     group.add_argument(
         "--token-file",
         default=unset,
         type=Path,
         metavar="FILE",
-        help="holds the token, or STEELYARD_TOKEN does",
+        help="File of the token (default: STEELYARD_TOKEN)",
     )
     group.add_argument(
-        "--timeout", default=unset, metavar="SECONDS", help=f"for each answer ({DEFAULT_TIMEOUT_S:g})"
+        "--timeout",
+        default=unset,
+        metavar="SECONDS",
+        help=f"Time for each answer (default: {DEFAULT_TIMEOUT_S:g})",
     )
     group.add_argument(
-        "--json", default=unset, action="store_true", help="print the API's own document instead of a table"
+        "--json", default=unset, action="store_true", help="Print the API's document instead of a table"
     )
     parser.set_defaults(**defaults)
 

@@ -17,13 +17,13 @@ class Exit(IntEnum):
 
 
 MEANINGS = {
-    Exit.OK: "done, and well",
-    Exit.NOT_WELL: "the answer is `not well`: degraded, not ready yet, or --wait saw no new table",
-    Exit.USAGE: "the command line, an environment variable or a file cannot be taken",
+    Exit.OK: "success",
+    Exit.NOT_WELL: "degraded, not ready yet, or --wait saw no new table",
+    Exit.USAGE: "wrong command line, environment variable or file",
     Exit.UNREACHABLE: "no controller answers, or none can now: no leader, no first tick, no state store",
-    Exit.DENIED: "the token is missing, wrong, or may not do this",
+    Exit.DENIED: "the token is missing, wrong, or lacks the right",
     Exit.UNKNOWN: "there is no such upstream or peer",
-    Exit.NOT_DONE: "the controller did not do it: another change came first, or it refuses the value",
+    Exit.NOT_DONE: "the controller refuses the change: another one came first, or the value is wrong",
     Exit.INTERRUPTED: "ended by ctrl-C (watch: 0)",
 }
 

@@ -35,11 +35,13 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     for kind, (name, about) in KINDS.items():
         one = kinds.add_parser(kind, help=about, description=f"Print {about}.")
         if name is not None:
-            one.add_argument("name", metavar=name, help="as its messages name it")
+            one.add_argument("name", metavar=name, help="Name in its messages")
         one.add_argument(
-            "--key-file", type=Path, metavar="FILE", help="holds the shared key, or STEELYARD_KEY does"
+            "--key-file", type=Path, metavar="FILE", help="File of the shared key (default: STEELYARD_KEY)"
         )
-        one.add_argument("--json", default=argparse.SUPPRESS, action="store_true", help="as a JSON document")
+        one.add_argument(
+            "--json", default=argparse.SUPPRESS, action="store_true", help="Print a JSON document"
+        )
         one.set_defaults(run=_keys)
 
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the commands."""
-    laws = subparsers.add_parser("laws", help="the laws and their parameters: units, defaults, reasons")
-    laws.add_argument("--json", default=argparse.SUPPRESS, action="store_true", help="as a JSON document")
+    laws = subparsers.add_parser("laws", help="list the laws and their parameters: units, defaults, reasons")
+    laws.add_argument("--json", default=argparse.SUPPRESS, action="store_true", help="Print a JSON document")
     laws.set_defaults(run=_laws)
     parser = subparsers.add_parser(
         "replay",
@@ -32,16 +32,26 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         description="Read snapshots as JSON lines on standard input, and print one decision a line, as JSON. "
         "The first malformed line ends it: standard error has its number and its mistake, exit status 2.",
     )
-    parser.add_argument("--law", required=True, help="`steelyard laws` describes them")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", dest="settings", help="set a parameter"
+        "--law", metavar="NAME", required=True, help="Name of the law (`steelyard laws` lists them)"
     )
     parser.add_argument(
-        "--config", type=Path, help="YAML or JSON file of parameters by name; --set overrides it"
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        dest="settings",
+        help="Value of a parameter",
     )
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw it (png, svg or pdf)")
     parser.add_argument(
-        "--json", default=argparse.SUPPRESS, action="store_true", help="as everywhere; it always is"
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="YAML or JSON file of parameters by name; --set overrides it",
+    )
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="File for a plot (png, svg or pdf)")
+    parser.add_argument(
+        "--json", default=argparse.SUPPRESS, action="store_true", help="Without effect: the output is JSON"
     )
     parser.set_defaults(run=_replay)
 

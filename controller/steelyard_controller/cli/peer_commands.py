@@ -29,19 +29,19 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     """Add the commands, in the order of --help."""
     drain = subparsers.add_parser(
         "drain",
-        help="no new requests for a peer",
-        description="Give a peer no new requests; those under way go on. Its state becomes `drain`.",
+        help="stop new requests for a peer",
+        description="Stop new requests for a peer; running ones finish. Its state becomes `drain`.",
     )
     undrain = subparsers.add_parser(
         "undrain",
-        help="requests for a drained peer again",
-        description="Give a drained peer requests again. Its state becomes `up`.",
+        help="send a drained peer requests again",
+        description="Send a drained peer requests again. Its state becomes `up`.",
     )
     state = subparsers.add_parser(
         "state",
         help="set a peer's state",
-        description="Set a peer's state: up; drain (no new requests); down (taken as dead); "
-        "backup (used only while no other server can be).",
+        description="Set a peer's state: up; drain (no new requests); down (out of service); "
+        "backup (used only while no other server is available).",
     )
     pin = subparsers.add_parser(
         "pin",
@@ -57,11 +57,11 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         if parser is state:
             parser.add_argument("state", metavar="STATE", choices=STATES, help="|".join(STATES))
         if parser is pin:
-            parser.add_argument("percent", metavar="PERCENT", help="more than 0, less than 100")
+            parser.add_argument("percent", metavar="PERCENT", help="Percentage above 0 and below 100")
         parser.add_argument(
             "--wait",
             action="store_true",
-            help="until a weight table has it, and show the shares before and after",
+            help="Wait until a weight table has the change, and show the shares before and after",
         )
         run = _set_pin if parser in (pin, unpin) else _set_state
         connection_flags.add(parser, run=run, only_drained=False)

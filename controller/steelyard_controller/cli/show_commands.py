@@ -39,9 +39,11 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         "its servers, load balancers and refused messages; with more than 50 servers, the most troubled. "
         '--json: {"service": …, "upstreams": […], "overview": … (only with UPSTREAM)}.',
     )
-    status.add_argument("upstream", nargs="?", metavar="UPSTREAM", help="look at this one closely")
-    status.add_argument("--search", metavar="TEXT", help="those with it in a name, or in a server's address")
-    status.add_argument("--limit", metavar="N", type=int, help="servers at most (default 50; --json: all)")
+    status.add_argument("upstream", nargs="?", metavar="UPSTREAM", help="Upstream to show in detail")
+    status.add_argument("--search", metavar="TEXT", help="Text in a name or in a server's address")
+    status.add_argument(
+        "--limit", metavar="N", type=int, help="Servers or upstreams at most (default: 50; with --json all)"
+    )
     connection_flags.add(status, run=_status)
     upstreams = subparsers.add_parser(
         "upstreams", help="list the upstreams", description="List the upstreams: GET /v1/upstreams."
@@ -54,15 +56,15 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
 def _add_of_one(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     weights = subparsers.add_parser(
         "weights",
-        help="the weight table as nginx gets it",
-        description="Show an upstream's weight table as it was published: "
+        help="show the weight table that nginx gets",
+        description="Show an upstream's published weight table: "
         "GET /v1/upstreams/UPSTREAM/weights. The longest bar is the largest share.",
     )
     add_upstream(weights)
     connection_flags.add(weights, run=_weights)
     explain = subparsers.add_parser(
         "explain",
-        help="why a peer has its weight",
+        help="explain a peer's weight",
         description="Explain a peer's weight in a sentence and list every figure behind it: "
         "GET /v1/upstreams/UPSTREAM/peers/PEER/explain.",
     )
@@ -71,26 +73,32 @@ def _add_of_one(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]
     connection_flags.add(explain, run=_explain)
     history = subparsers.add_parser(
         "history",
-        help="how the shares went",
-        description="Show how each peer's share went: GET /v1/upstreams/UPSTREAM/history. "
-        "Each course is drawn from 0 to its own most.",
+        help="show each peer's share over time",
+        description="Show each peer's share over time: GET /v1/upstreams/UPSTREAM/history. "
+        "A course is drawn from 0 to the peer's largest share.",
     )
     add_upstream(history)
-    history.add_argument("--seconds", default="900", help="how far back (900)")
-    history.add_argument("--step", default="1", metavar="SECONDS", help="between two moments (1)")
+    history.add_argument("--seconds", default="900", help="Length of the history in seconds (default: 900)")
+    history.add_argument(
+        "--step", default="1", metavar="SECONDS", help="Time between two moments in seconds (default: 1)"
+    )
     connection_flags.add(history, run=_history)
 
 
 def _add_others(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     audit = subparsers.add_parser(
         "audit",
-        help="who changed what",
+        help="list changes with their authors",
         description="List the changes of an upstream, or of all, with their authors, newest first: "
         "GET /v1/audit. --json has every field before and after.",
     )
-    audit.add_argument("upstream", nargs="?", metavar="UPSTREAM", help="of this one alone")
-    audit.add_argument("--limit", default=50, type=int, metavar="N", help="changes at most, up to 1000 (50)")
-    audit.add_argument("--before", type=int, metavar="ID", help="those before this one")
+    audit.add_argument(
+        "upstream", nargs="?", metavar="UPSTREAM", help="Upstream whose changes are listed (default: all)"
+    )
+    audit.add_argument(
+        "--limit", default=50, type=int, metavar="N", help="Changes at most (default: 50, max 1000)"
+    )
+    audit.add_argument("--before", type=int, metavar="ID", help="ID of a change: list only earlier ones")
     connection_flags.add(audit, run=_audit)
     page = subparsers.add_parser(
         "page",

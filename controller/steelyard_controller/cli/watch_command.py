@@ -26,13 +26,13 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     """Add the command."""
     parser = subparsers.add_parser(
         "watch",
-        help="an upstream live",
+        help="show an upstream live",
         description="Show an upstream live (GET /v1/events): a table that changes at each tick; q or "
         "ctrl-C ends it. If standard output is no terminal: a line for each tick. "
         "--json: the overview of each tick, one a line.",
     )
     add_upstream(parser)
-    parser.add_argument("--count", metavar="N", help="end after N ticks")
+    parser.add_argument("--count", metavar="N", help="Number of ticks to show (default: no limit)")
     connection_flags.add(parser, run=_run)
 
 
