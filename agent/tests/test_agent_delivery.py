@@ -115,12 +115,12 @@ def test_a_memcached_that_is_killed_and_restarted_gets_samples_again(
         wait_until(lambda: "is back" in log.read_text())
         agent.terminate()
         assert agent.wait() == 0
-    said = [line.split(" ", 3)[3] for line in log.read_text().splitlines()]
+    logged = [line.split(" ", 3)[3] for line in log.read_text().splitlines()]
     name = f"Memcached at 127.0.0.1:{memcached.port}"
-    away, back = said[1:-1:2], said[2:-1:2]  # several times if a busy machine lets a put time out
-    assert len(away) == len(back) > 0, said
-    assert all(line.startswith(f"{name} takes no samples (") for line in away), said
-    assert set(back) == {f"{name} is back: samples arrive again"}, said
+    away, back = logged[1:-1:2], logged[2:-1:2]  # several times if a busy machine lets a put time out
+    assert len(away) == len(back) > 0, logged
+    assert all(line.startswith(f"{name} takes no samples (") for line in away), logged
+    assert set(back) == {f"{name} is back: samples arrive again"}, logged
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
@@ -174,8 +174,8 @@ def test_samples_go_to_the_next_server_of_a_pool_while_one_is_dead(memcached: Da
     servers = [memcached.address, f"127.0.0.1:{port}"]
     with running_on(servers, *PATIENT, log=log):
         sample_after(wait_until(lambda: sample_in(memcached)), memcached)
-        said = f"Memcached at 127.0.0.1:{port} takes no samples ([Errno 111] Connection refused): "
-        assert log.read_text().count(f"{said}{memcached.address} takes them meanwhile") == 1
+        logged = f"Memcached at 127.0.0.1:{port} takes no samples ([Errno 111] Connection refused): "
+        assert log.read_text().count(f"{logged}{memcached.address} takes them meanwhile") == 1
 
 
 def test_an_agent_that_was_stopped_for_longer_than_an_interval_goes_on(
@@ -281,5 +281,5 @@ def test_a_port_that_is_taken_is_one_line_and_exits_2(memcached: Daemon, tmp_pat
     log = tmp_path / "log"
     with running(memcached, "--orca", memcached.address, log=log) as agent:
         assert agent.wait() == 2
-    said = f"steelyard-agent: --orca: {memcached.address} cannot be listened on: Address already in use\n"
-    assert log.read_text() == said
+    logged = f"steelyard-agent: --orca: {memcached.address} cannot be listened on: Address already in use\n"
+    assert log.read_text() == logged

@@ -145,7 +145,7 @@ def test_the_file_is_named_by_a_flag_or_by_the_environment() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             'upstrem = "web"',
@@ -169,10 +169,10 @@ def test_the_file_is_named_by_a_flag_or_by_the_environment() -> None:
         ("interval = 1\ninterval = 2", "a.toml: it is not TOML: "),
     ],
 )
-def test_a_wrong_file_is_one_line_that_names_the_key_and_the_file(text: str, said: str) -> None:
+def test_a_wrong_file_is_one_line_that_names_the_key_and_the_file(text: str, message: str) -> None:
     with pytest.raises(SettingsError) as raised:
         load_file(text)
-    assert str(raised.value).startswith(said)
+    assert str(raised.value).startswith(message)
     assert "\n" not in str(raised.value)
     assert "secret" not in str(raised.value)
 
@@ -218,7 +218,7 @@ def test_rates_stand_in_the_file_beside_indicators() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "flags", "said"),
+    ("text", "flags", "message"),
     [
         (RATE, "", "[rps_fractional] is for load reports (ORCA): add --orca-grpc or --orca"),
         ('peer = "a"', "--memcached none", "--memcached none sends no sample anywhere: add --orca-grpc or"),
@@ -227,10 +227,10 @@ def test_rates_stand_in_the_file_beside_indicators() -> None:
         ("[rps]", "", "a.toml, line 1: rps is no setting; write address, "),
     ],
 )
-def test_a_rate_that_nobody_sees_is_refused(text: str, flags: str, said: str) -> None:
+def test_a_rate_that_nobody_sees_is_refused(text: str, flags: str, message: str) -> None:
     with pytest.raises(SettingsError) as raised:
         load_file(text, *flags.split())
-    assert str(raised.value).startswith(said)
+    assert str(raised.value).startswith(message)
 
 
 def test_the_key_comes_from_the_environment_as_it_is_or_as_a_file() -> None:
@@ -306,7 +306,7 @@ def test_orca_is_a_file_or_an_address_or_both(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ("--interval abc", "--interval is 'abc': give seconds within 0.1..60"),
         ("--interval 0", "--interval is '0': give seconds within 0.1..60"),
@@ -356,10 +356,10 @@ def test_orca_is_a_file_or_an_address_or_both(
         ("--interval", "argument --interval: expected one argument"),
     ],
 )
-def test_a_bad_flag_is_one_line_with_the_remedy(arguments: str, said: str) -> None:
+def test_a_bad_flag_is_one_line_with_the_remedy(arguments: str, message: str) -> None:
     with pytest.raises(SettingsError) as raised:
         load(*arguments.split())
-    assert str(raised.value).startswith(said)
+    assert str(raised.value).startswith(message)
     assert "\n" not in str(raised.value)
 
 

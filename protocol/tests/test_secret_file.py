@@ -19,18 +19,18 @@ def test_a_key_is_read_without_its_newline(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("secret", "said"),
+    ("secret", "message"),
     [
         (b"", "a key has at least 16 bytes, and this one has 0"),
         (b"secretsecret\n", "a key has at least 16 bytes, and this one has 12"),
         (b"secret" * 1000, "it has more than 4096 bytes, too many for a key"),
     ],
 )
-def test_a_file_without_a_key_is_named_and_not_shown(tmp_path: Path, secret: bytes, said: str) -> None:
+def test_a_file_without_a_key_is_named_and_not_shown(tmp_path: Path, secret: bytes, message: str) -> None:
     path = _file(tmp_path, secret)
     with pytest.raises(SecretFileError) as raised:
         secret_file.read_key(path)
-    assert str(raised.value).startswith(f"the key file {path}: {said}")
+    assert str(raised.value).startswith(f"the key file {path}: {message}")
     assert "secret" not in str(raised.value)
 
 

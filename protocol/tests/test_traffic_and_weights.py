@@ -208,8 +208,8 @@ def test_a_report_that_is_written_is_read_as_it_was() -> None:
 
 def _said(load: traffic_report.PeerLoad) -> dict[str, Any]:
     figures = {"utilization": load.utilization, "mem_utilization": load.mem_utilization}
-    said: dict[str, Any] = {name: value for name, value in figures.items() if value is not UNSET}
-    return {**said, **({"named_metrics": load.named_metrics} if load.named_metrics else {})}
+    known: dict[str, Any] = {name: value for name, value in figures.items() if value is not UNSET}
+    return {**known, **({"named_metrics": load.named_metrics} if load.named_metrics else {})}
 
 
 def _peers(count: int, **members: Any) -> tuple[weight_table.TablePeer, ...]:

@@ -32,7 +32,7 @@ def prometheus(status: NodeStatus | None, now_s: float, *, cpu_s: float) -> str:
             [({"result": "sampled"}, len(status.records)), ({"result": "absent"}, status.absent)],
         )  # fmt: skip
         lines += family(
-            "steelyard_agent_api_server_up", "gauge", "Whether the API server told the pods when last asked.",
+            "steelyard_agent_api_server_up", "gauge", "Whether the API server's last answer listed the pods.",
             [({}, float(status.listed))],
         )  # fmt: skip
     if status is not None and is_fresh(status, now_s):

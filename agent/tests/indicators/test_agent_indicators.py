@@ -111,10 +111,10 @@ def test_prometheus_finds_them_at_the_agent(memcached: Daemon, tmp_path: Path) -
 
 
 def test_a_rate_is_shown_in_the_load_report_and_sent_nowhere(memcached: Daemon, tmp_path: Path) -> None:
-    config, said, rate, port = tmp_path / "a.toml", tmp_path / "said", tmp_path / "rate", free_port()
-    said.write_text("TEXT rps_fractional=5,application_utilization=0.7\n")
+    config, own_report, rate, port = tmp_path / "a.toml", tmp_path / "report", tmp_path / "rate", free_port()
+    own_report.write_text("TEXT rps_fractional=5,application_utilization=0.7\n")
     rate.write_text("118.5\n")
-    config.write_text(f'orca_app = "{said}"\n[rps_fractional]\nfile = "{rate}"\nrate = false\n')
+    config.write_text(f'orca_app = "{own_report}"\n[rps_fractional]\nfile = "{rate}"\nrate = false\n')
     flags = ("--memcached", "none", "--orca", f":{port}")
     with running(memcached, config, tmp_path / "log", *flags) as agent:
         report = wait_until(page(port, "orca", "rps_fractional=118.5"))

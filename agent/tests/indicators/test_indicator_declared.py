@@ -126,7 +126,7 @@ def without(key: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (without("name"), "[[indicator]] 1: give it a name of 1 to 32 lower-case letters"),
         (ONE.replace('"workers"', '"Workers"'), "[[indicator]] 1 (Workers): give it a name"),
@@ -170,8 +170,8 @@ def without(key: str) -> str:
         ("indicator = [3]", "'indicator' is a list of tables"),
     ],
 )  # fmt: skip
-def test_a_mistake_names_the_entry_and_the_remedy(text: str, said: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(said)) as raised:
+def test_a_mistake_names_the_entry_and_the_remedy(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)) as raised:
         parse(text)
     assert "\n" not in str(raised.value)
     assert "secret" not in str(raised.value)
@@ -209,7 +209,7 @@ def test_a_rate_is_a_counters_growth_unless_it_is_said_and_has_no_limit() -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (RATES + "limit = 100", "[eps]: 'limit' is no key of it; those are across, after, column, command, "),
         (RATES + 'preset = "haproxy"', "[eps]: 'preset' is no key of it"),
@@ -221,6 +221,6 @@ def test_a_rate_is_a_counters_growth_unless_it_is_said_and_has_no_limit() -> Non
         ),
     ],
 )
-def test_a_mistake_in_a_rate_names_its_table(text: str, said: str) -> None:
-    with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
+def test_a_mistake_in_a_rate_names_its_table(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         declared.parse_rates(tomllib.loads(text), interval_s=1.0)

@@ -97,7 +97,7 @@ def test_an_endless_body_is_not_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "it answers 404: its path is another one"),
         (b"HTTP/1.1 204 No Content\r\n\r\n", "it answers 204"),
@@ -111,10 +111,10 @@ def test_an_endless_body_is_not_kept() -> None:
         (b"", "Remote end closed connection without response"),
     ],
 )
-def test_what_is_no_page_is_said(answer: bytes, said: str) -> None:
+def test_what_is_no_page_is_said(answer: bytes, message: str) -> None:
     with serving(lambda client: client.sendall(answer)) as url, pytest.raises(SourceError) as raised:
         http(url)
-    assert str(raised.value) == said
+    assert str(raised.value) == message
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "a..b"])

@@ -79,7 +79,7 @@ def test_only_the_metrics_own_lines_are_parsed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("metric", "labels", "said"),
+    ("metric", "labels", "message"),
     [
         ("app_idle", (), "there is no metric app_idle: look at the page"),
         ("app_busy", (("pool", "db"),), "there is no metric app_busy with pool='db': look at the page"),
@@ -88,9 +88,9 @@ def test_only_the_metrics_own_lines_are_parsed() -> None:
     ],
 )
 def test_a_metric_that_says_nothing_is_said(
-    metric: str, labels: tuple[tuple[str, str], ...], said: str
+    metric: str, labels: tuple[tuple[str, str], ...], message: str
 ) -> None:
-    assert refusal("prometheus", metric, PAGE, labels) == said
+    assert refusal("prometheus", metric, PAGE, labels) == message
 
 
 @pytest.mark.parametrize("line", ['a{b="1 3', "a three", "a ", "a{b=1} 3", 'a{b="1"}', "# TYPE a thing\na 1"])
@@ -128,7 +128,7 @@ def test_a_document_may_be_a_number_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pointer", "said"),
+    ("pointer", "message"),
     [
         ("/pool/idle", "there is no /pool/idle in its JSON"),
         ("/pool/active/x", "there is no /pool/active/x in its JSON"),
@@ -141,12 +141,12 @@ def test_a_document_may_be_a_number_alone() -> None:
         ("/pool", "/pool is not a number"),
     ],
 )
-def test_a_pointer_to_no_number_is_said(pointer: str, said: str) -> None:
-    assert refusal("json", pointer, DOCUMENT) == said
+def test_a_pointer_to_no_number_is_said(pointer: str, message: str) -> None:
+    assert refusal("json", pointer, DOCUMENT) == message
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("<html>\n<body>", r"it is not JSON: '<html>\n<body>'"),
         ("", "it is not JSON: nothing"),
@@ -158,8 +158,8 @@ def test_a_pointer_to_no_number_is_said(pointer: str, said: str) -> None:
         (f'"{"x" * 300_000}"', "the JSON is longer than 256 KiB: ask for less of it"),
     ],
 )
-def test_what_is_no_json_number_is_said(text: str, said: str) -> None:
-    assert refusal("json", "", text).startswith(said)
+def test_what_is_no_json_number_is_said(text: str, message: str) -> None:
+    assert refusal("json", "", text).startswith(message)
 
 
 def test_a_table_has_commas_or_blanks_between_its_columns() -> None:
@@ -170,7 +170,7 @@ def test_a_table_has_commas_or_blanks_between_its_columns() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "labels", "said"),
+    ("text", "labels", "message"),
     [
         ("", (), "there is no column b: it begins with nothing"),
         ("a,c\n1,2\n", (), "there is no column b: it begins with 'a,c\\n1,2\\n'"),
@@ -184,9 +184,9 @@ def test_a_table_has_commas_or_blanks_between_its_columns() -> None:
     ],
 )
 def test_a_table_without_the_column_is_said(
-    text: str, labels: tuple[tuple[str, str], ...], said: str
+    text: str, labels: tuple[tuple[str, str], ...], message: str
 ) -> None:
-    assert refusal("column", "b", text, labels).startswith(said)
+    assert refusal("column", "b", text, labels).startswith(message)
 
 
 def test_a_number_stands_after_words_or_alone() -> None:

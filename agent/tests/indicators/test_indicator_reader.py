@@ -47,7 +47,7 @@ def values(reader: IndicatorReader) -> list[float | None]:
     return [each.value for each in reader.evidence()]
 
 
-def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
     lines = [record.getMessage() for record in caplog.records]
     caplog.clear()
     return lines
@@ -82,20 +82,20 @@ def test_what_fails_is_null_alone_and_said_once_and_again_when_it_is_back(
     reader.read_all()
     for _ in range(3):
         assert values(reader) == [0.1, None, 0.3]
-    assert said(caplog) == [
+    assert logged(caplog) == [
         "the indicator b cannot be read: /one: there is no metric b: look at the page; it is null until then"
     ]
     texts.texts["one"] = SourceError("it answers 500")
     reader.read_all()
     for _ in range(3):
         assert values(reader) == [None, None, 0.3]
-    assert said(caplog) == ["the indicator a cannot be read: /one: it answers 500; it is null until then"]
+    assert logged(caplog) == ["the indicator a cannot be read: /one: it answers 500; it is null until then"]
     assert [each.note for each in reader.evidence()] == ["it answers 500", "it answers 500", ""]
     texts.texts["one"] = "a 1\nb 2\n"
     reader.read_all()
     for _ in range(3):
         assert values(reader) == [0.1, 0.2, 0.3]
-    assert said(caplog) == ["the indicator a can be read again", "the indicator b can be read again"]
+    assert logged(caplog) == ["the indicator a can be read again", "the indicator b can be read again"]
 
 
 def test_a_value_that_is_too_old_is_null_and_that_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -106,16 +106,16 @@ def test_a_value_that_is_too_old_is_null_and_that_is_said_once(caplog: pytest.Lo
     reader.read_all()
     clock.now_s += 3.0
     assert values(reader) == [0.1]
-    assert said(caplog) == []
+    assert logged(caplog) == []
     clock.now_s += 0.5
     for _ in range(3):
         assert values(reader) == [None]
-    assert said(caplog) == [
+    assert logged(caplog) == [
         "the indicator a cannot be read: /one: it has not been read for 3.5 s; it is null until then"
     ]
     reader.read_all()
     assert values(reader) == [0.1]
-    assert said(caplog) == ["the indicator a can be read again"]
+    assert logged(caplog) == ["the indicator a can be read again"]
 
 
 def test_a_rate_begins_anew_after_a_failure_and_a_reset_is_not_said(caplog: pytest.LogCaptureFixture) -> None:
@@ -132,7 +132,7 @@ def test_a_rate_begins_anew_after_a_failure_and_a_reset_is_not_said(caplog: pyte
         return f"# TYPE a_total counter\na_total {number}\n"
 
     assert [after(counter(number)) for number in (5, 7, 2, 3)] == [[None], [0.2], [None], [0.1]]
-    assert said(caplog) == []
+    assert logged(caplog) == []
     assert after(SourceError("it answers 500")) == [None]
     assert [after(counter(number)) for number in (9, 11)] == [[None], [0.2]]
 
@@ -143,7 +143,7 @@ def test_a_mistake_of_ours_leaves_the_others_alone(caplog: pytest.LogCaptureFixt
     )
     reader.read_all()
     assert values(reader) == [None, 0.3]
-    assert said(caplog) == [
+    assert logged(caplog) == [
         "the indicator a cannot be read: /one: ZeroDivisionError: x; it is null until then"
     ]
 
@@ -175,5 +175,5 @@ def test_a_rate_is_read_with_its_source_and_is_no_indicator(caplog: pytest.LogCa
     reader.read_all()
     assert values(reader) == [0.1]
     assert [each.value for each in reader.rates()] == [None]
-    (line,) = said(caplog)
+    (line,) = logged(caplog)
     assert line.startswith("the rate rps cannot be read: /one: there is no metric rps")

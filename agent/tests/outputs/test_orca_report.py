@@ -40,11 +40,11 @@ def test_named_utilizations_are_those_without_a_field_and_within_0_and_1() -> No
 
 
 def test_what_is_measured_comes_before_what_the_application_says() -> None:
-    said = {"cpu_utilization": 0.9, "rps_fractional": 118.5, "named_metrics.io": 0.5}
-    joined = orca_report.joined(RECORD, said)
+    own = {"cpu_utilization": 0.9, "rps_fractional": 118.5, "named_metrics.io": 0.5}
+    joined = orca_report.joined(RECORD, own)
     assert joined == {**orca_report.measured(RECORD), "rps_fractional": 118.5, "named_metrics.io": 0.5}
     without_cpu = RECORD._replace(utilization=(None, None, None, None), further=())
-    assert orca_report.joined(without_cpu, said) == said
+    assert orca_report.joined(without_cpu, own) == own
 
 
 @pytest.mark.parametrize("example", EXAMPLES["reports"], ids=lambda example: str(example["about"]))
@@ -113,10 +113,10 @@ def test_an_application_s_report_counts_while_it_is_written(
     report = ApplicationLoadReport(file, clock)
     assert report.read() == report.read() == {}
     file.write_text("TEXT rps_fractional=118.5, application_utilization=0.7\n")
-    said = {"rps_fractional": 118.5, "application_utilization": 0.7}
-    assert report.read() == said
+    own = {"rps_fractional": 118.5, "application_utilization": 0.7}
+    assert report.read() == own
     clock.now_s += STALE_S
-    assert report.read() == said
+    assert report.read() == own
     clock.now_s += 0.1
     assert report.read() == {}
     file.write_text("TEXT rps_fractional=much\n")

@@ -86,7 +86,7 @@ def test_it_is_healthy_says_once_what_it_cannot_sample_and_ends_at_a_signal(agen
     eventually(lambda: agent.get("/healthz") == (200, "ok\n"), "it is healthy")
     eventually(lambda: agent.shows('steelyard_agent_pods{result="absent"} 1'), "the pod is known, and absent")
     assert agent.shows("steelyard_agent_api_server_up 1")
-    eventually(lambda: agent.says("pod default/web-1: its control group cannot be found ("), "it is said")
+    eventually(lambda: agent.says("pod default/web-1: its control group cannot be found ("), "it is logged")
     agent.process.send_signal(signal.SIGTERM)
     assert agent.process.wait(PATIENCE_S) == 0
     assert agent.says("stopped by a signal; the pods go on")
@@ -98,7 +98,8 @@ def test_settings_that_are_read_again_while_the_api_server_refuses_lose_no_pod(
     eventually(lambda: agent.shows('steelyard_agent_pods{result="absent"} 1'), "the pod is known")
     api.status, api.body = 403, refusal(403, "Forbidden", "pods is forbidden")
     eventually(
-        lambda: agent.says("the ServiceAccount needs a ClusterRole with the right to list pods"), "it is said"
+        lambda: agent.says("the ServiceAccount needs a ClusterRole with the right to list pods"),
+        "it is logged",
     )
     agent.key.write_text("another key of sixteen letters or more")
     agent.process.send_signal(signal.SIGHUP)

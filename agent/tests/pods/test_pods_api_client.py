@@ -66,10 +66,10 @@ def test_a_token_that_was_replaced_is_read_again(api: PodsApiServer) -> None:
 
 def test_without_rights_the_api_servers_words_and_the_remedy_are_said(api: PodsApiServer) -> None:
     api.status = 403
-    said = (
+    detail = (
         'pods is forbidden: User "system:serviceaccount:a:agent" cannot list resource "pods"\nin the cluster'
     )
-    api.body = refusal(403, "Forbidden", said)
+    api.body = refusal(403, "Forbidden", detail)
     refused = fault(client_of(api)())
     assert refused.kind == "403"
     assert refused.why.startswith(

@@ -69,12 +69,12 @@ def test_the_loop_runs_and_a_signal_ends_it() -> None:
     ) as agent:
         assert agent.stderr is not None
         try:
-            said = [agent.stderr.readline() for _ in range(2)]
+            lines = [agent.stderr.readline() for _ in range(2)]
             agent.terminate()
-            said += agent.stderr.readlines()
+            lines += agent.stderr.readlines()
             assert agent.wait() == 0
         finally:
             agent.kill()
-    assert "sampling web/server-1 (scope host)" in said[0]
-    assert "takes no samples" in said[1]
-    assert "stopped by a signal" in said[-1]
+    assert "sampling web/server-1 (scope host)" in lines[0]
+    assert "takes no samples" in lines[1]
+    assert "stopped by a signal" in lines[-1]

@@ -309,10 +309,10 @@ def test_samples_flow_whatever_the_controller_does(memcached: Daemon, tmp_path: 
         controller.body = b'{"detail":"this token may not declare servers"}'
         with agent_with(memcached, controller, "--address", "10.0.0.11:80", log=log) as agent:
             asked(controller, "PUT")
-            said = (
+            message = (
                 f"{controller.url} does not register it: it answers 403: this token may not declare servers"
             )
-            wait_until(lambda: said in log.read_text())
+            wait_until(lambda: message in log.read_text())
             first = wait_until(lambda: sample_in(memcached))
             wait_until(lambda: sample_in(memcached) != first)
             controller.status = 200
@@ -379,5 +379,5 @@ def test_a_token_file_that_is_not_there_is_one_line_and_exits_2() -> None:
         "--token-file", "/nowhere/token",
     ]  # fmt: skip
     ran = subprocess.run(command, capture_output=True, check=False, text=True)
-    said = "steelyard-agent: the token file /nowhere/token cannot be read: No such file or directory\n"
-    assert (ran.returncode, ran.stderr) == (2, said)
+    message = "steelyard-agent: the token file /nowhere/token cannot be read: No such file or directory\n"
+    assert (ran.returncode, ran.stderr) == (2, message)

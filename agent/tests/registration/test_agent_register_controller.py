@@ -134,8 +134,8 @@ def test_a_controller_that_was_wiped_learns_the_server_again(
         agent.send_signal(signal.SIGHUP)  # or within half a minute
         wait_until(lambda: declared(controller))
         # The second text if its half a minute was over while there was no controller.
-        said = ("which had lost it", "is registered again")
-        wait_until(lambda: any(words in log.read_text() for words in said))
+        messages = ("which had lost it", "is registered again")
+        wait_until(lambda: any(words in log.read_text() for words in messages))
 
 
 def test_an_agent_that_deregisters_is_gone_from_the_declaration(

@@ -41,7 +41,7 @@ def loop_of(controllers: Controllers, *urls: Url, host: str = "10.0.0.11") -> Re
     return RegisterLoop(wanted, urls or (A, B), controllers, random=lambda: 0.5)
 
 
-def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [entry.getMessage() for entry in caplog.records]
 
 
@@ -59,14 +59,14 @@ def test_a_registration_is_repeated_and_said_once(caplog: pytest.LogCaptureFixtu
     assert [loop.step(), loop.step()] == [30.0, 30.0]
     assert controllers.asked == ["PUT a"] * 3
     assert loop.registered
-    assert said(caplog) == ["web/server-1 is registered at 10.0.0.11:80 with http://a:8081"]
+    assert logged(caplog) == ["web/server-1 is registered at 10.0.0.11:80 with http://a:8081"]
 
 
 def test_a_controller_that_had_forgotten_the_server_is_said(caplog: pytest.LogCaptureFixture) -> None:
     loop = loop_of(Controllers(a=answer(201)))
     loop.step()
     loop.step()
-    assert said(caplog)[1:] == [
+    assert logged(caplog)[1:] == [
         "web/server-1 is registered again at 10.0.0.11:80 with http://a:8081, which had lost it"
     ]
 
@@ -77,7 +77,7 @@ def test_an_automatic_address_follows_the_machines_own(caplog: pytest.LogCapture
     loop.step()
     controllers.answers["a"] = answer(200, source_ip="192.0.2.9")
     loop.step()
-    assert said(caplog) == [
+    assert logged(caplog) == [
         "web/server-1 is registered at 192.0.2.1:80 with http://a:8081",
         "web/server-1 is registered at 192.0.2.9:80 with http://a:8081",
     ]
@@ -106,7 +106,7 @@ def test_without_any_answer_it_is_tried_with_growing_pauses_and_said_once(
     assert not loop.registered
     controllers.answers["b"] = answer(200)
     loop.step()
-    assert said(caplog) == [
+    assert logged(caplog) == [
         f"{SAID_DOWN}, http://b:8081: it answers 503: no leader){AGAIN}",
         "web/server-1 is registered at 10.0.0.11:80 with http://b:8081",
         "web/server-1: no controller registers it (http://b:8081: Connection refused, "
@@ -122,7 +122,7 @@ def test_a_refusal_is_said_once_with_its_reason_and_tried_rarely(caplog: pytest.
     controllers.answers["a"] = answer(404, b'{"detail":"no upstream web"}')
     assert loop.step() == 30.0
     refused = "web/server-1: http://a:8081 does not register it: it answers"
-    assert said(caplog) == [
+    assert logged(caplog) == [
         f"{refused} 403: not with this token{AGAIN}",
         f"{refused} 404: no upstream web{AGAIN}",
     ]
@@ -134,7 +134,7 @@ def test_after_a_refusal_the_next_one_in_turn_is_asked(caplog: pytest.LogCapture
     for _ in range(3):
         loop.step()
     assert controllers.asked == ["PUT a", "PUT b", "PUT a"]
-    assert len(said(caplog)) == 1
+    assert len(logged(caplog)) == 1
 
 
 @pytest.mark.parametrize("status", [204, 404])
@@ -144,12 +144,12 @@ def test_a_registration_is_taken_back_where_it_is_known(
     controllers = Controllers(a=DOWN, b=answer(status))
     loop_of(controllers).withdraw()
     assert controllers.asked == ["DELETE a", "DELETE b"]
-    assert said(caplog) == ["web/server-1 is deregistered with http://b:8081"]
+    assert logged(caplog) == ["web/server-1 is deregistered with http://b:8081"]
 
 
 def test_a_registration_that_cannot_be_taken_back_is_said(caplog: pytest.LogCaptureFixture) -> None:
     loop_of(Controllers(a=DOWN, b=answer(403, b'{"detail":"no"}'))).withdraw()
-    assert said(caplog) == [
+    assert logged(caplog) == [
         "web/server-1 is not deregistered and stays declared "
         "(http://a:8081: Connection refused, http://b:8081: it answers 403: no)"
     ]
@@ -171,7 +171,7 @@ def test_a_mistake_of_ours_ends_nothing(caplog: pytest.LogCaptureFixture) -> Non
     loop = RegisterLoop(wanted, [A], wrong, random=lambda: 0.0)
     loop.start()
     loop.join(20.0)
-    assert said(caplog) == [
+    assert logged(caplog) == [
         "registering failed; sampling goes on",
         "web/server-1 is deregistered with http://a:8081",
     ]

@@ -41,7 +41,7 @@ def test_a_status_is_taken_refused_or_as_good_as_no_answer(
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "said"),
+    ("status", "body", "start"),
     [
         (403, b'{"title":"Forbidden","detail":"this token may not"}', "it answers 403: this token may not"),
         (403, b'{"title":"Forbidden"}', "it answers 403: Forbidden"),
@@ -59,8 +59,8 @@ def test_a_status_is_taken_refused_or_as_good_as_no_answer(
         (307, b"", "it answers 307, a redirection, which is not followed: give the URL that it leads to"),
     ],
 )
-def test_a_reason_is_one_line_for_a_person(status: int, body: bytes, said: str) -> None:
-    assert reason(status, body).startswith(said)
+def test_a_reason_is_one_line_for_a_person(status: int, body: bytes, start: str) -> None:
+    assert reason(status, body).startswith(start)
     assert reason(status, body).isprintable()
 
 

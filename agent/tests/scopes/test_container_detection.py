@@ -11,7 +11,7 @@ from steelyard_agent.scopes.container_detection import Signs
 Plant = Callable[..., Path]
 
 
-def said(
+def verdict(
     *,
     part: str | None = None,
     paths: Sequence[str] = ("/",),
@@ -49,20 +49,20 @@ def test_where_the_groups_cannot_be_read_it_is_a_host_and_says_so(plant: Plant) 
 
 def test_an_agent_that_systemd_limits_is_still_on_a_host() -> None:
     unit = "/system.slice/steelyard-agent.service"
-    assert said(paths=[unit], unit=unit, limited=unit) == "host (likely)"
+    assert verdict(paths=[unit], unit=unit, limited=unit) == "host (likely)"
 
 
 def test_a_marker_alone_proves_nothing() -> None:
-    assert said(markers=["/.dockerenv"]) == "host (likely)"
-    assert said(markers=["/.dockerenv"], paths=["/x"], limited="/x") == "cgroup (likely)"
+    assert verdict(markers=["/.dockerenv"]) == "host (likely)"
+    assert verdict(markers=["/.dockerenv"], paths=["/x"], limited="/x") == "cgroup (likely)"
 
 
 def test_a_limit_without_any_other_sign_is_a_guess() -> None:
-    assert said(paths=["/jail"], limited="/jail") == "cgroup (a guess)"
+    assert verdict(paths=["/jail"], limited="/jail") == "cgroup (a guess)"
 
 
 def test_a_group_without_a_limit_and_a_containers_name_is_a_host() -> None:
-    assert said(paths=["/jail"]) == "host (likely)"
+    assert verdict(paths=["/jail"]) == "host (likely)"
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_group_without_a_limit_and_a_containers_name_is_a_host() -> None:
     ],
 )  # fmt: skip
 def test_a_runtimes_name_for_a_group_is_known(path: str) -> None:
-    assert said(paths=[path], unit=path if path.endswith(".scope") else None) == "cgroup (likely)"
+    assert verdict(paths=[path], unit=path if path.endswith(".scope") else None) == "cgroup (likely)"
 
 
 def test_systemd_inside_of_a_container_does_not_hide_the_container(plant: Plant) -> None:

@@ -71,8 +71,8 @@ def test_the_list_says_of_each_upstream_whether_it_works(api: TestClient) -> Non
 def test_an_answer_is_what_its_model_says(api: TestClient, path: str, model: Any) -> None:
     answer = api.get(path)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
-    said = model.model_validate(answer.json()).model_dump(mode="json", exclude_unset=True)
-    assert said == answer.json(), "the model leaves something out"
+    dumped = model.model_validate(answer.json()).model_dump(mode="json", exclude_unset=True)
+    assert dumped == answer.json(), "the model leaves something out"
 
 
 def test_the_overview_has_the_shadows_the_shares_and_the_revision(api: TestClient) -> None:

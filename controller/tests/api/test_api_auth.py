@@ -201,7 +201,7 @@ def test_a_file_holds_a_token_on_each_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (b"", "no token in it"),
         (b"\n \n", "no token in it"),
@@ -209,10 +209,10 @@ def test_a_file_holds_a_token_on_each_line(tmp_path: Path) -> None:
         (b"a token with blanks in it\n", "letters"),
     ],
 )
-def test_a_file_without_a_good_token_is_refused(tmp_path: Path, text: bytes, said: str) -> None:
+def test_a_file_without_a_good_token_is_refused(tmp_path: Path, text: bytes, message: str) -> None:
     path = tmp_path / "tokens"
     path.write_bytes(text)
-    with pytest.raises(SecretFileError, match=said):
+    with pytest.raises(SecretFileError, match=message):
         secret_file.read(path, "token", tokens_of)
 
 

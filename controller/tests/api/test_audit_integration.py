@@ -85,8 +85,8 @@ def test_a_name_goes_through_the_standby_and_the_log_outlives_the_leader(pair: P
     LOCAL.put(f"{standby}{WEB_URL}/peers/server-9", json={"address": "10.0.0.19:80"}, headers=bearer(AGENT))
 
     entries = log(pair.standby)
-    said = [(each["who"], each["kind"], each["via"], each["upstream"], each["what"]) for each in entries]
-    assert said == [
+    listed = [(each["who"], each["kind"], each["via"], each["upstream"], each["what"]) for each in entries]
+    assert listed == [
         ("servers", "agent", "two", "web", "server-9 added (10.0.0.19:80)"),
         ("admin", "token", None, "web", "server-1: pin none -> 20"),
         ("anna", "token", "two", "web", "server-1: state up -> drain"),

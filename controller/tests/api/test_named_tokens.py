@@ -167,7 +167,7 @@ def test_a_standby_passes_on_no_more_rights_than_it_knows_of(
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         (f"anna {ANNA}", "2 fields"),
         (f"anna {ANNA} drain web shop", "5 fields"),
@@ -185,9 +185,9 @@ def test_a_standby_passes_on_no_more_rights_than_it_knows_of(
         ("bob@example.org - drain", "two lines"),
     ],
 )
-def test_a_broken_line_is_named_with_the_remedy_and_not_quoted(line: str, said: str) -> None:
+def test_a_broken_line_is_named_with_the_remedy_and_not_quoted(line: str, message: str) -> None:
     # The third line of FILE is the fourth here.
-    with pytest.raises(BadToken, match=rf"line 8: .*{said}") as error:
+    with pytest.raises(BadToken, match=rf"line 8: .*{message}") as error:
         named_tokens(f"\n{FILE}{line}\n".encode())
     for secret in (ANNA, DEPLOY, PROXY):
         assert secret not in str(error.value)

@@ -79,12 +79,12 @@ async def closed(reader: asyncio.StreamReader) -> bool:
     return True
 
 
-@pytest.mark.parametrize("said", [b"", b"G", GET[:-2], b"POST / HTTP/1.1\r\nHost: a\r\nX: " + b"y" * 5000])
-def test_who_does_not_finish_the_head_is_let_go(said: bytes) -> None:
+@pytest.mark.parametrize("begun", [b"", b"G", GET[:-2], b"POST / HTTP/1.1\r\nHost: a\r\nX: " + b"y" * 5000])
+def test_who_does_not_finish_the_head_is_let_go(begun: bytes) -> None:
     async def scenario() -> None:
         async with listening(head_s=0.2) as (port, limiter):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(said)
+            writer.write(begun)
             assert await closed(reader)
             writer.close()
             while limiter.count:

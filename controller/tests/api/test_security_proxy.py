@@ -51,6 +51,6 @@ def test_a_proxy_on_this_machine_lends_nobody_the_right_to_write(tmp_path: Path,
                 assert allowed.status_code == 201
         finally:
             proxy.kill()
-        said = behind.log.read_text()
-        assert "steelyard page" in said
-        assert own_token()["Authorization"].removeprefix("Bearer ") not in said
+        logged = behind.log.read_text()
+        assert "steelyard page" in logged
+        assert own_token()["Authorization"].removeprefix("Bearer ") not in logged

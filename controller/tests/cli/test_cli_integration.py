@@ -292,9 +292,9 @@ def test_what_was_saved_is_brought_back_and_nothing_of_later_is_undone(
         changed = tmp_path / "changed.yaml"
         changed.write_text("upstreams: {web: {law: paper, shadows: {}}}")
         assert run("apply", str(changed)).status == 0
-        said = "law paper -> static; shadows {} -> {'paper': {}}; b added (10.0.0.2:80)"
-        assert run("apply", str(file), "--dry-run").out == f"web: would be: {said}\n"
-        assert run("apply", str(file)).out == f"web: {said}\n"
+        changes = "law paper -> static; shadows {} -> {'paper': {}}; b added (10.0.0.2:80)"
+        assert run("apply", str(file), "--dry-run").out == f"web: would be: {changes}\n"
+        assert run("apply", str(file)).out == f"web: {changes}\n"
         peers = LOCAL.get(f"{url}/declaration").json()["peers"]
         assert {peer["id"]: (peer["state"], peer["pin"]) for peer in peers} == {
             "a": ("drain", None), "b": ("up", None), "c": ("up", 40.0), "d": ("up", None)
@@ -331,8 +331,11 @@ def test_apply_declares_what_the_file_says_and_leaves_the_rest(
         file.write_text(
             "upstreams: {web: {picker: least_conn, peers: [{id: a, address: '10.0.0.9:80'}]}, api: {}}"
         )
-        said = ["web: picker vnswrr2 -> least_conn; a: address 10.0.0.1:80 -> 10.0.0.9:80", "api: declared"]
-        assert run("apply", str(file)).out.splitlines() == said
+        changes = [
+            "web: picker vnswrr2 -> least_conn; a: address 10.0.0.1:80 -> 10.0.0.9:80",
+            "api: declared",
+        ]
+        assert run("apply", str(file)).out.splitlines() == changes
         peers = run("weights", "web", "--json").document["peers"]
         assert [(peer["id"], peer["state"]) for peer in peers] == [("a", "drain"), ("b", "up"), ("c", "up")]
         pruned = run("apply", str(file), "--prune", "--json").document

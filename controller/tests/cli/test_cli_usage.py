@@ -56,7 +56,7 @@ def test_flags_are_stronger_than_the_environment() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "environment", "said"),
+    ("arguments", "environment", "message"),
     [
         (
             ["--url", "127.0.0.1:8081"],
@@ -77,11 +77,11 @@ def test_flags_are_stronger_than_the_environment() -> None:
     ],
 )
 def test_what_cannot_be_taken_is_named_with_the_remedy(
-    arguments: list[str], environment: dict[str, str], said: str
+    arguments: list[str], environment: dict[str, str], message: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
         connection(*arguments, **environment)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
 
 
 def test_a_secret_in_a_url_is_refused_and_not_repeated() -> None:
@@ -96,7 +96,7 @@ def test_of_several_tokens_in_a_file_the_first_is_used() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["explain", "web", "../secrets"], "'../secrets' cannot be the name of a peer"),
         (["weights", ".."], "'..' cannot be the name of an upstream"),
@@ -113,18 +113,18 @@ def test_of_several_tokens_in_a_file_the_first_is_used() -> None:
     ],
 )
 def test_a_wrong_argument_is_one_line_and_status_2(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # Nothing listens at port 1: the mistake is found before any request.
     status = main(["--url", "http://127.0.0.1:1", *arguments])
     out, err = capsys.readouterr()
     assert (status, out) == (2, "")
-    assert err.startswith(f"steelyard: {said}")
+    assert err.startswith(f"steelyard: {message}")
     assert len(err.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("peers: []", "declares no upstream: write them below `upstreams:`"),
         ("[1", "is not YAML: "),
@@ -133,13 +133,13 @@ def test_a_wrong_argument_is_one_line_and_status_2(
     ],
 )
 def test_a_file_that_cannot_be_applied_says_why(
-    text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "upstreams.yaml"
     file.write_text(text)
     assert main(["apply", str(file), "--url", "http://127.0.0.1:1"]) == 2
     err = capsys.readouterr().err
-    assert said in err
+    assert message in err
     assert str(file) in err
     assert len(err.splitlines()) == 1
 
@@ -217,7 +217,7 @@ def test_keys_prints_what_the_examples_say(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "key", "said"),
+    ("arguments", "key", "message"),
     [
         (("agent", "server-1"), DERIVED["shared"], "write it as UPSTREAM/SERVER"),
         (("token", "web/-"), DERIVED["shared"], "cannot be the name of a server"),
@@ -228,14 +228,14 @@ def test_keys_prints_what_the_examples_say(
     ],
 )
 def test_keys_refuses_what_gives_no_key(
-    arguments: tuple[str, str], key: str | None, said: str, capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, str], key: str | None, message: str, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.delenv("STEELYARD_KEY", raising=False)
     if key is not None:
         monkeypatch.setenv("STEELYARD_KEY", key)
     assert main(["keys", *arguments]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_an_unknown_command_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:

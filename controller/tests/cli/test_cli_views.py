@@ -74,10 +74,10 @@ def test_further_indicators_have_columns_and_those_without_effect_are_named() ->
     assert "IO %  MEM %  WORKERS %  QUEUE %  DONE/tick" in lines[1]
     assert lines[2].split()[6:12] == ["42", "2", "0", "-", "-", "38"]
     assert "reported and not declared, so without effect: queue" in lines
-    said = text(weight_explanation.of_explanation("web", explanation(indicators=SIX), PIPED))
-    assert "indicator cpu      load from 0 on, 3 report it" in said
-    assert "indicator workers  load from 0.5 on, no server reports it" in said
-    assert "indicator queue    not declared, so without effect; 1 report it" in said
+    shown = text(weight_explanation.of_explanation("web", explanation(indicators=SIX), PIPED))
+    assert "indicator cpu      load from 0 on, 3 report it" in shown
+    assert "indicator workers  load from 0.5 on, no server reports it" in shown
+    assert "indicator queue    not declared, so without effect; 1 report it" in shown
 
 
 def test_a_narrow_terminal_gets_fewer_columns() -> None:
@@ -169,7 +169,7 @@ def test_high_load_and_what_is_wrong_are_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "shown"),
     [
         ({}, "edge-a-8081 leads in term 3  state in redis, up 2 h 5 min, version 0.1.0"),
         (
@@ -183,9 +183,9 @@ def test_high_load_and_what_is_wrong_are_said() -> None:
         ),
     ],
 )
-def test_the_controller_says_what_it_is(changes: dict[str, Any], said: str) -> None:
+def test_the_controller_says_what_it_is(changes: dict[str, Any], shown: str) -> None:
     assert service_status.of_service(api_documents.Service.model_validate(service(**changes)), PIPED) == [
-        said
+        shown
     ]
 
 
@@ -308,7 +308,7 @@ def declared(**changes: Any) -> api_documents.Declared:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "said"),
+    ("before", "after", "shown"),
     [
         ({}, {"state": "drain"}, "web/server-1: state up → drain"),
         ({}, {"pin": 25.0}, "web/server-1: pin none → 25 %"),
@@ -317,8 +317,8 @@ def declared(**changes: Any) -> api_documents.Declared:
         ({}, {}, "web/server-1: nothing to do, it is so already (state up, pin none)"),
     ],
 )
-def test_a_change_says_before_and_after(before: dict[str, Any], after: dict[str, Any], said: str) -> None:
-    assert peer_change.of_change("web", declared(**before), declared(**after), PIPED) == said
+def test_a_change_says_before_and_after(before: dict[str, Any], after: dict[str, Any], shown: str) -> None:
+    assert peer_change.of_change("web", declared(**before), declared(**after), PIPED) == shown
 
 
 def test_shares_before_and_after_of_those_that_moved() -> None:

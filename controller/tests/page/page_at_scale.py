@@ -176,17 +176,17 @@ def _look(browser: Browser, site: Site, scene: Scene, options: argparse.Namespac
     bytes_s = (got[0] - loaded) / seconds
     session.send("HeapProfiler.collectGarbage")
     metrics = {each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]}
-    said = [
+    figures = [
         f"first row {first_ms:.0f} ms, {loaded / 1e3:.0f} kB in the first 5 s",
         f"then {bytes_s / 1e3:.1f} kB/s",
         f"heap {metrics['JSHeapUsedSize'] / 1e6:.1f} MB after {options.minutes:g} min",
         _tasks(browser, page),
     ]
     _picture(page, options.pictures, scene.name)
-    said.append(f"search {_search(page, scene)}")
+    figures.append(f"search {_search(page, scene)}")
     _picture(page, options.pictures, f"{scene.name} searched")
     context.close()
-    return "; ".join(said)
+    return "; ".join(figures)
 
 
 def _tasks(browser: Browser, page: Page) -> str:

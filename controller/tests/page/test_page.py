@@ -164,10 +164,10 @@ def look(browser: Browser) -> Iterator[Look]:
         contexts.append(browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context}))
         page = contexts[-1].new_page()
 
-        def note(kind: str, said: str) -> None:
+        def note(kind: str, message: str) -> None:
             # A virtual interface was added or removed on this machine; the page tries again.
-            if not re.search(f"ERR_NETWORK_CHANGED|{forgive}", said):
-                problems.append(f"{kind}: {said}")
+            if not re.search(f"ERR_NETWORK_CHANGED|{forgive}", message):
+                problems.append(f"{kind}: {message}")
 
         page.on("console", lambda line: note(line.type, line.text) if line.type != "log" else None)
         page.on("pageerror", lambda error: note("exception", str(error)))
