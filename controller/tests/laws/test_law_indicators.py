@@ -138,10 +138,10 @@ def test_an_upstream_may_do_without_the_four(name: str) -> None:
 
 
 @EVERY_LAW
-def test_with_the_four_a_memory_is_written_as_an_earlier_controller_reads_it(name: str) -> None:
+def test_a_memory_is_written_with_its_law_version_peers_and_indicators(name: str) -> None:
     memory, _ = steps(laws.create(name), [snapshot()] * 3)
     written: dict[str, Any] = laws.encode_memory(name, memory)
-    assert set(written) == {"law", "version", "ids", "columns", "scalars"}
+    assert set(written) == {"law", "version", "indicators", "ids", "columns", "scalars"}
     if name == "steelyard":
         assert written["version"] == 3
         assert {each for each in written["scalars"] if each.startswith("W_")} == {
