@@ -85,7 +85,7 @@ class OverviewEvents:
             try:
                 overviews[cycle.name, view] = self._make(cycle, view)
             except Exception:
-                log.exception("%s: its overview cannot be overviews", cycle.name)
+                log.exception("%s: its overview cannot be made", cycle.name)
                 overviews[cycle.name, view] = None
             if self._used() - began_s >= TURN_S:
                 break

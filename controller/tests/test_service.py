@@ -241,7 +241,7 @@ def test_without_redis_nothing_is_changed_and_ticks_go_on(memcached: Daemon, red
         await service.change("api", lambda _: API)
         before = held(service)
         redis_server.kill()
-        with pytest.raises(NotStored, match="the state store is away"):
+        with pytest.raises(NotStored, match="the state store is unreachable"):
             await service.change("web", edit("a", **DRAIN))
         with pytest.raises(NotStored):
             await service.change("api", lambda _: None)

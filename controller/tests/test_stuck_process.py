@@ -80,5 +80,5 @@ def test_a_fault_that_nobody_foresaw_ends_the_process_with_a_line(memcached: Dae
     with controller(BREAKS, memcached, tmp_path) as (process, _):
         _, log = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 1
-        assert "the controller ends by a fault that nobody foresaw" in log
+        assert "the controller ends because of an unexpected error" in log
         assert "ZeroDivisionError" in log

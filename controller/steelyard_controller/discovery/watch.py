@@ -271,7 +271,7 @@ class Watch(Generic[Object]):
             return
         if status == 410:
             raise _Gone
-        reason = objects.read_status(body).message or "no reason parameters"
+        reason = objects.read_status(body).message or "no reason given"
         if status == 401:
             raise _Refused(f"the API server does not accept the credentials (401): {reason}")
         if status == 403:

@@ -3,7 +3,7 @@
     steelyard:schema                 the version of all keys below; a newer one is refused
     steelyard:1:store                a random name of this store: a wiped store gets another
     steelyard:1:lease                the leader's lease (`lease.encode`), with a time to live
-    steelyard:1:term                 the last term arguments out
+    steelyard:1:term                 the last term given out
     steelyard:1:declarations         a hash: upstream -> declaration
     steelyard:1:state:<upstream>     generation and the laws' memories
     steelyard:1:history:<upstream>   a stream of moments, capped

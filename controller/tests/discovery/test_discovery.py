@@ -158,7 +158,7 @@ def test_a_person_and_kubernetes_each_keep_what_they_declare(api: RecordedApi) -
             assert "a pod of the Kubernetes Service shop/shop" in answer.text
         refused = client.delete("/v1/upstreams/shop")
         assert refused.status_code == 409
-        assert "take its annotation steelyard/upstream away" in refused.text
+        assert "remove its annotation steelyard/upstream" in refused.text
         assert peers(client)["b"]["address"] == B[0]
 
 
@@ -268,12 +268,15 @@ def test_an_api_server_that_goes_leaves_everything_and_is_named(api: RecordedApi
         wait_until(lambda: table(client) == {"a": A})
         api.stop()
         wait_until(
-            lambda: "Kubernetes endpointslices in all namespaces: the API server is away" in degraded(client)
+            lambda: (
+                "Kubernetes endpointslices in all namespaces: the API server is unreachable"
+                in degraded(client)
+            )
         )
         assert table(client) == {"a": A}
     with discovering(api, store=store) as client:  # Nor does a controller that never knew it.
         wait_until(
-            lambda: "Kubernetes services in all namespaces: the API server is away" in degraded(client)
+            lambda: "Kubernetes services in all namespaces: the API server is unreachable" in degraded(client)
         )
         assert table(client) == {"a": A}
 

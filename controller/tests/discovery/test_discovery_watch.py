@@ -173,7 +173,7 @@ def test_what_is_forgotten_is_listed_again_and_what_went_meanwhile_is_gone(api: 
     [
         ("hang", "no whole list came within 1 s"),
         ("drip", "no whole list came within 1 s"),
-        ("cut", "the API server is away"),
+        ("cut", "the API server is unreachable"),
         ("garbage", "is this a Kubernetes API server"),
         ("empty", "is this a Kubernetes API server"),
         (401, "does not accept the credentials (401): Unauthorized"),
@@ -230,7 +230,7 @@ def test_an_api_server_that_is_gone_changes_nothing(api: RecordedApi) -> None:
         await until(lambda: api.watching)
         await asyncio.to_thread(api.stop)
         await until(lambda: watch.fault)
-        assert "the API server is away" in str(watch.fault)
+        assert "the API server is unreachable" in str(watch.fault)
         assert addresses(watch) == {"web-1": ["10.0.0.1"]}
 
     watching(api, steps)

@@ -255,7 +255,7 @@ def test_in_a_pod_it_signs_on_as_its_service_account(shop: Shop, tmp_path: Path)
         shop.grant()
         wait_until(lambda: one.table() == {"a": ("192.0.2.1:8080", "up")}, "what is there is declared")
         with shop.api.away():
-            wait_until(lambda: "the API server is away" in one.degraded(), "the fault is said")
+            wait_until(lambda: "the API server is unreachable" in one.degraded(), "the fault is said")
         wait_until(lambda: one.degraded() == "", "no fault is left")
 
 
@@ -298,7 +298,7 @@ def test_an_api_server_that_goes_and_comes_back_empties_nothing(shop: Shop, tmp_
         wait_until(lambda: one.table() == {"a": ("192.0.2.1:8080", "up")}, "the pod is there")
         with shop.api.away() if way == "away" else shop.api.frozen():
             if way == "away":
-                wait_until(lambda: "the API server is away" in one.degraded(), "the fault is said")
+                wait_until(lambda: "the API server is unreachable" in one.degraded(), "the fault is said")
             assert one.table() == {"a": ("192.0.2.1:8080", "up")}
         shop.pods({"b": "192.0.2.2"})
         wait_until(lambda: one.table() == {"b": ("192.0.2.2:8080", "up")}, "what came after it is known")
@@ -431,5 +431,5 @@ def test_nginx_sends_requests_to_the_pods_that_are_ready(shop: Shop, rig: Rig, t
         shop.pods({"pod-a": a}, port=port, **ENDING)
         wait_until(answered_by(c), "nor does the one that is terminating")
         with shop.api.away():
-            wait_until(lambda: "the API server is away" in one.degraded(), "the fault is said")
+            wait_until(lambda: "the API server is unreachable" in one.degraded(), "the fault is said")
             assert answered_by(c)()
