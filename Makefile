@@ -10,7 +10,7 @@ QUIET := $(shell awk '{ split($$4, running, "/"); print running[1] < 6 ? "yes" :
 endif
 export QUIET
 
-.PHONY: help setup setup-tests up down status demo test spec unit integration integration-short integration-long e2e check lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law report sim chaos soak fuzz audit law-cases plot-law release images clean compose-up compose-down compose-test kubernetes-test
+.PHONY: help setup setup-tests up down status demo test spec unit unit-quick unit-models integration integration-short integration-long alone e2e check lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law report sim chaos soak fuzz audit law-cases plot-law release images clean compose-up compose-down compose-test kubernetes-test
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,25 +39,39 @@ test: setup-tests spec unit integration e2e  ## run every test: specs and units,
 spec:  ## run Lua specs on plain LuaJIT
 	busted -f openresty/.busted
 
-unit:  ## run Python tests without daemons
-	$(BIN)/pytest -q -n auto -m "not integration and not e2e"
+# Tests of models step laws and simulated servers for seconds each; the other unit tests take milliseconds.
+MODELS := controller/tests/laws loadtest/simulator/tests
+UNIT := $(BIN)/pytest -q -n 2 -m "not integration and not e2e"
+
+unit: unit-quick unit-models  ## run Python tests without daemons
+
+unit-quick:
+	$(UNIT) $(MODELS:%=--ignore=%)
+
+unit-models:
+	nice $(UNIT) $(MODELS)
 
 integration:  ## run tests with real memcached, redis and nginx on free ports
 	@$(MAKE) --no-print-directory --jobs $(if $(filter yes,$(QUIET)),2,1) integration-short integration-long
-	$(BIN)/pytest -q --reruns 1 -n 2 --dist loadfile -m "integration and alone"
+	@$(MAKE) --no-print-directory alone
 
 integration-short:
-	$(BIN)/pytest -q --reruns 1 -n $(if $(filter yes,$(QUIET)),6,4) --dist worksteal -m "integration and not long and not alone"
+	$(BIN)/pytest -q --reruns 1 -n $(if $(filter yes,$(QUIET)),8,4) --dist worksteal -m "integration and not long and not alone"
 
 integration-long:
 	$(BIN)/pytest -q --reruns 1 -n 3 -m "integration and long"
 
+alone:  ## run tests that measure CPU or time, with nothing beside them
+	$(BIN)/pytest -q --reruns 1 -n 2 --dist loadfile -m "integration and alone"
+
 e2e:  ## test the whole cluster: burn a server and its share falls; stop and it returns
 	$(BIN)/pytest -q --reruns 1 -n 2 --dist loadfile -m e2e
 
+# Quick tests come first. Tests with daemons mostly wait, so types and models use the CPU beside them.
 check: setup-tests  ## run what CI runs: linters, types, architecture, tests
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint types arch spec unit
-	@$(MAKE) --no-print-directory integration
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint arch spec unit-quick
+	@$(MAKE) --no-print-directory --jobs $(if $(filter yes,$(QUIET)),4,1) integration-short integration-long unit-models types
+	@$(MAKE) --no-print-directory alone
 	@$(MAKE) --no-print-directory e2e
 
 lint:  ## run ruff and luacheck
@@ -66,7 +80,7 @@ lint:  ## run ruff and luacheck
 	luacheck --quiet openresty loadtest/simulator/steelyard_simulator
 
 types:  ## run mypy, strict
-	$(BIN)/mypy
+	nice $(BIN)/mypy
 
 arch:  ## check that pure modules stay pure and data flows one way (import-linter)
 	$(BIN)/lint-imports
