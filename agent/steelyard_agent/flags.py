@@ -60,7 +60,7 @@ SETTINGS = (
         unset="not served",
     ),
     Setting(
-        name="cpu-limit", metavar="CORES", help="CPU capacity, in cores", unset="the cores that it may use"
+        name="cpu-limit", metavar="CORES", help="CPU capacity, in cores", unset="the available cores"
     ),
     Setting(
         name="mem-limit",
