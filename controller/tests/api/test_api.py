@@ -134,7 +134,7 @@ def test_history_grows_and_is_oldest_first(api: TestClient) -> None:
 
 def test_a_weight_is_explained(api: TestClient) -> None:
     document = api.get(f"{PEER}/explain").json()
-    assert re.match(r"\d+ ", document["sentence"])
+    assert re.match(r"\d+[: ]", document["sentence"])
     assert document["shadows"]["paper"]["sentence"]
 
 
