@@ -59,9 +59,7 @@ SETTINGS = (
         help="Address of /metrics and /healthz in the pods scope; the host without one is 127.0.0.1",
         unset="not served",
     ),
-    Setting(
-        name="cpu-limit", metavar="CORES", help="CPU capacity, in cores", unset="the available cores"
-    ),
+    Setting(name="cpu-limit", metavar="CORES", help="CPU capacity, in cores", unset="the available cores"),
     Setting(
         name="mem-limit",
         metavar="BYTES",
