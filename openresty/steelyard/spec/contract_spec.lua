@@ -202,7 +202,7 @@ end
 
 describe("a traffic report in docs/contract", function()
     for _, example in ipairs(contract("traffic.json").accepted) do
-        it("is what the encoder writes: " .. example.about, function()
+        it("equals the encoder's output: " .. example.about, function()
             local value = example.value
             local written = assert(json.decode(assert(traffic_report.encode(given(value), no_pause))))
             value.tier = nil -- the unknown key

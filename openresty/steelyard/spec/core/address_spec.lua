@@ -94,7 +94,7 @@ describe("the key of one end of a connection", function()
         assert.equal(address.key_of("10.0.0.11", "80"), address.key_of("::ffff:10.0.0.11", "80"))
     end)
 
-    it("is not there for what is no address", function()
+    it("does not exist for a text that is no address", function()
         assert.is_nil(address.key_of("unix:/run/web", "80"))
     end)
 end)

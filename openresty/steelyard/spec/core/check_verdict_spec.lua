@@ -66,7 +66,7 @@ describe("the verdict on an answer", function()
         assert.is_true(check_verdict.judge(204, nil, { statuses = { [200] = true, [204] = true } }))
     end)
 
-    it("says what was wanted otherwise", function()
+    it("lists the wanted statuses otherwise", function()
         local settings = check_settings.of_options("check", { path = "/", statuses = { 599, 204, 205, 200, 206 } })
         assert.same({ false, "answered 503, wants 200, 204-206, 599" },
                     { check_verdict.judge(503, nil, settings) })

@@ -77,7 +77,7 @@ describe("the pace of exchanges", function()
         assert.equal("on 0.005", next_at(T, 7, 7, 50, 0)) -- not known yet
     end)
 
-    it("leaves it when requests are too short for what it could know, and comes back when they are not", function()
+    it("stops when requests are too short for its figures, and resumes when they are not", function()
         local _, next_at = pace()
         assert.equal("on 0.005", next_at(T, 7, 7, 6))
         assert.equal("late 1", next_at(T, 7, 7, 5))

@@ -73,7 +73,7 @@ local function nginx(store, addresses)
 end
 
 
-describe("the exchange of what is in flight", function()
+describe("the exchange of requests in flight", function()
     local store, a, b, c
     before_each(function()
         store = memcached()

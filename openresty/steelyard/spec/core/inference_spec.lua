@@ -66,7 +66,7 @@ describe("the estimate", function()
         return inference.estimate(models, inference.request(json.encode(document)), 400)
     end
 
-    it("is the input and what answers of the model had lately, at most what was asked for", function()
+    it("is the input and the model's recent output, at most the requested one", function()
         local models = {}
         assert.equal(100 + 4 * 300, estimate(models, { model = "m" }))
         assert.equal(100 + 4 * 900, estimate(models, { model = "m", max_tokens = 900 }))
@@ -101,7 +101,7 @@ describe("an answer", function()
     local USAGE = '"usage":{"prompt_tokens":100,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":60}}'
     local EVENT = 'data: {"choices":[{"delta":{"content":"\\"usage\\":{"}}],"usage":null}\n\n'
 
-    it("says what it took, of input its part that was not cached, wherever it was cut", function()
+    it("gives its tokens, the uncached part of the input, wherever it was cut", function()
         local text = string.rep(EVENT, 300) .. 'data: {"choices":[],' .. USAGE .. "}\n\ndata: [DONE]\n\n"
         for _, bytes in ipairs({ 1, 2, 5, 7, 100, 5000, #text }) do
             local answer = read(text, bytes)

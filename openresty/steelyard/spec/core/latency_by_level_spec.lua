@@ -23,7 +23,7 @@ describe("latency by level", function()
         assert.equal(640, latency_by_level.bytes(10))
     end)
 
-    it("is what was met with as much in flight, by powers of two", function()
+    it("is that of recent requests at the same level, by powers of two", function()
         local all = levels()
         for i, in_flight in ipairs({ 0, 1, 2, 4, 8, 16, 32, 64 }) do
             learn(all, in_flight, 10 * i)

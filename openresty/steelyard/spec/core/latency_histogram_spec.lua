@@ -37,7 +37,7 @@ describe("a latency histogram", function()
         assert.near(8 + 8 / 3, median(2, 9, 10, 11), 0.05)
     end)
 
-    it("takes what is beyond its last bound", function()
+    it("takes latencies beyond its last bound", function()
         assert.is_true(median(1e9) >= 16384)
         assert.is_true(median(-1) <= 1)
     end)

@@ -135,7 +135,7 @@ describe("long sessions", function()
         assert.same({ 0, 1, 2, 3 }, counts)
     end)
 
-    it("wait for the time of one that is gone, where another than the one whose time had come was closed", function()
+    it("wait for the remaining time of a session that was closed in place of a due one", function()
         for key, share in ipairs({ 0, 0.5, 0.99 }) do
             random = share
             begin(key, server("a"))

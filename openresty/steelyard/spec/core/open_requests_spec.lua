@@ -87,7 +87,7 @@ describe("the open requests", function()
         assert.are_not.equal(now, book.witnesses[entry])
     end)
 
-    it("has what a request weighs at the server of its last try until its end, and counts its cost", function()
+    it("holds a request's weight at the server of its last try until its end, and counts its cost", function()
         local stats = new_stats()
         local by_cost, book = stats:by_cost(), open_requests.new(stats)
         local entry = book:entry(1, 0)
@@ -106,7 +106,7 @@ describe("the open requests", function()
         assert.is_nil(book:entry(3, 0).price.weight)
     end)
 
-    it("closes and counts those that are watched and whose witness is gone", function()
+    it("closes and counts watched requests after their witness is gone", function()
         local book = open_requests.new(new_stats())
         local witness = {}
         for key = 1, 4 do
@@ -127,7 +127,7 @@ describe("the open requests", function()
         assert.is_table(witness)
     end)
 
-    it("closes and counts those whose end was noted", function()
+    it("closes and counts requests after their end was noted", function()
         local book = open_requests.new(new_stats())
         for key = 1, 3 do
             local entry = book:entry(key, key)
@@ -140,7 +140,7 @@ describe("the open requests", function()
         assert.is_truthy(book:find(2, 2) and book:find(3, 3)) -- the third was too young to be looked at
     end)
 
-    it("counts those whose key another one has now", function()
+    it("counts a request when another one gets its key", function()
         local book = open_requests.new(new_stats())
         book:entry(1, 5).upstream = "web"
         assert.is_nil(book:find(1, 6))
@@ -149,7 +149,7 @@ describe("the open requests", function()
         assert.same({ web = 1, api = 1 }, book:take_unlogged())
     end)
 
-    it("releases what a request left behind whose key another one has now", function()
+    it("releases the rest of a request when another one gets its key", function()
         local book = open_requests.new(new_stats())
         book:picked(book:entry(1, 5), A)
         book:picked(book:entry(1, 6), B)
@@ -173,7 +173,7 @@ describe("the open requests", function()
         }, again)
     end)
 
-    it("forgets all that its phases noted, but for what each first try notes anew", function()
+    it("forgets everything noted, except fields that each first try sets again", function()
         local book = open_requests.new(new_stats())
         local entry = book:entry(1, 0)
         note_everything(entry)
@@ -222,7 +222,7 @@ describe("the open requests", function()
         assert.same({ 0, 0, 0, 0, 0, 0, 0, 0 }, least)
     end)
 
-    it("notes what was in flight when each try came, where the peer stats keep levels", function()
+    it("notes the requests in flight that each try found, if the peer stats keep levels", function()
         local stats = new_stats()
         local book = open_requests.new(stats)
         stats:keep_levels()
@@ -283,11 +283,11 @@ describe("the open requests", function()
         assert.same({ ["b:80"] = 1 }, select(2, taken(book)))
     end)
 
-    it("does not mind closing what was never opened", function()
+    it("accepts closing a request that was never opened", function()
         open_requests.new(new_stats()):close(99)
     end)
 
-    it("does not count for another server what a request did at one that has lost its cell since", function()
+    it("does not count a request for the next owner of its server's cell", function()
         local owner = "a:80"
         local stats = new_stats()
         local book = open_requests.new(stats, { cells = { owner = function() return owner end } })

@@ -33,7 +33,7 @@ describe("the options", function()
         end
     end)
 
-    it("share what is in flight where they say so, within a share of a core", function()
+    it("share requests in flight if set so, within a share of a core", function()
         for given, share in pairs({ [true] = 0.02, [{}] = 0.02, [{ cpu_share = 0.1 }] = 0.1 }) do
             assert.equal(share, options.check(with({ share_in_flight = given })).share_in_flight.cpu_share)
         end
@@ -112,7 +112,7 @@ describe("the options", function()
                     { check.path, check.interval_s, check.timeout_s, check.rise, check.fall })
     end)
 
-    it("name what a hash picker hashes by nginx's variable", function()
+    it("name the key of a hash picker by nginx's variable", function()
         local function variable(key)
             return options.check(with({ upstreams = { web = { hash_key = key } } })).upstreams.web.hash_variable
         end

@@ -20,7 +20,7 @@ describe("an ORCA load report", function()
         end
     end)
 
-    it("says what is in flight at the server, in each of its forms", function()
+    it("reports the requests in flight at the server, in each of its forms", function()
         for text, in_flight in pairs({
             ["TEXT cpu_utilization=0.3,named_metrics.in_flight=17"] = 17,
             ["TEXT named_metrics.in_flight: 3.0,eps=1"] = 3,

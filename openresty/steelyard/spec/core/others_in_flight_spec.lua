@@ -3,7 +3,7 @@ local others_in_flight = require "steelyard.core.others_in_flight"
 local T = 1e9
 
 
-describe("what others have in flight", function()
+describe("the requests of others in flight", function()
     it("is worth fewer candidates the older it is, and nothing when it is older than a request takes", function()
         local worth = {}
         for i, age_ms in ipairs({ 5, 12, 13, 25, 26, 50, 51, 100, 101, 5000 }) do
@@ -53,7 +53,7 @@ describe("what others have in flight", function()
         assert.is_false(second.live)
     end)
 
-    it("is what all have less one's own part, and within bounds whatever the counter says", function()
+    it("is the sum less one's own part, within bounds for any counter", function()
         local others = others_in_flight.new(nil, 2)
         others.sent[1] = 5
         local found = {}

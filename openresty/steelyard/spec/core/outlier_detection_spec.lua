@@ -69,14 +69,14 @@ describe("ejection", function()
         assert.equal("eject b 5", cluster().turn({ a = GOOD, b = { 50, 50 }, c = GOOD }))
     end)
 
-    it("adds up what a thin window shows", function()
+    it("adds up thin windows", function()
         local peers = cluster()
         assert.equal("", peers.turn({ a = GOOD, b = { 0, 4 }, c = GOOD }))
         assert.equal("", peers.turn({ a = GOOD, b = IDLE, c = GOOD }))
         assert.equal("eject b 5", peers.turn({ a = GOOD, b = { 0, 1 }, c = GOOD }))
     end)
 
-    it("does not add up what is long past", function()
+    it("does not add up old turns", function()
         local peers = cluster()
         assert.equal("", peers.turn({ a = GOOD, b = { 0, 4 }, c = GOOD }))
         for _ = 1, 9 do

@@ -13,7 +13,7 @@ end
 
 
 describe("the notes of a picker", function()
-    it("say what it looked at, once each, and begin anew", function()
+    it("list the peers it looked at, once each, and begin again", function()
         local stats, peers, recorder, notes = recorder_of(3)
         stats:raise(2)
         for _, cell in ipairs({ 3, 2, 3 }) do

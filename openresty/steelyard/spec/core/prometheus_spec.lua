@@ -60,7 +60,7 @@ describe("the metrics", function()
         assert.same({ '{upstream="web"} 126' }, samples({ web = web }, "upstream_subset_peers"))
     end)
 
-    it("say what runs here", function()
+    it("give version and platform", function()
         assert.same({ '{version="0.1.0",lb="edge-1",platform="debian"} 1' }, samples({}, "build_info"))
         assert.same({ " 2" }, samples({}, "workers"))
         assert.same({ " 4" }, samples({}, "fetch_errors_total"))
@@ -98,7 +98,7 @@ describe("the metrics", function()
         assert.same({ '{upstream="web"} 3' }, samples(web, "upstream_unlogged_total"))
     end)
 
-    it("count subrequests, and those whose outcome is known", function()
+    it("count subrequests, and those with a known outcome", function()
         local web = { web = upstream({}, { subrequests = 5, subrequests_counted = 4 }) }
         assert.same({ '{upstream="web"} 5' }, samples(web, "upstream_subrequests_total"))
         assert.same({ '{upstream="web"} 4' }, samples(web, "upstream_subrequests_counted_total"))
@@ -114,12 +114,12 @@ describe("the metrics", function()
                     samples({ web = upstream({}), api = upstream({}, { drift = 0.75 }) }, "upstream_drift_ratio"))
     end)
 
-    it("count what was refused by reason", function()
+    it("count refusals by reason", function()
         assert.same({ '{upstream="web",reason="older"} 2', '{upstream="web",reason="type"} 0' },
                     samples({ web = upstream({}) }, "table_refused_total"))
     end)
 
-    it("leave out what is not known", function()
+    it("leave out unknown figures", function()
         local web = upstream({})
         web.age_s, web.term = require("steelyard.core.json").null, nil
         assert.same({}, samples({ web = web }, "table_age_seconds"))
@@ -127,7 +127,7 @@ describe("the metrics", function()
         assert.same({ '{upstream="web"} 41' }, samples({ web = web }, "table_generation"))
     end)
 
-    it("show of each peer what it is and does", function()
+    it("show the state and work of each peer", function()
         local web = { web = upstream({ peer("a", { eligible = false, health = "fails" }) }) }
         assert.same({ '{upstream="web",peer="a",address="10.0.0.1:80",state="up"} 1' }, samples(web, "peer_info"))
         assert.same({ '{upstream="web",peer="a"} 267' }, samples(web, "peer_weight"))
@@ -152,7 +152,7 @@ describe("the metrics", function()
                     samples({ web = upstream({ peer("a") }) }, "peer_latency_seconds"))
     end)
 
-    it("escape what a label may not hold", function()
+    it("escape characters that a label may not hold", function()
         assert.same({ [[{upstream="web",peer="a\\\"b\nc"} 267]] },
                     samples({ web = upstream({ peer('a\\"b\nc') }) }, "peer_weight"))
     end)

@@ -41,7 +41,7 @@ describe("a request that failed", function()
         end
     end)
 
-    it("is not if nobody says what its method does", function()
+    it("is not if its method is unknown", function()
         for _, method in ipairs({ "NOTIFY", "PURGE", "get", "" }) do
             assert.is_false(retries.may_be_sent_again(method, SENT))
         end

@@ -26,7 +26,7 @@ end
 
 
 describe("a retry budget", function()
-    it("gives an outage its share of the requests, after what was saved up before", function()
+    it("gives an outage its share of the requests, after its savings", function()
         local budget, clock = new(0.2, 0)
         run(budget, clock, 60, 100, false)
         local saved = run(budget, clock, 30, 100, true)

@@ -54,7 +54,7 @@ describe("a signature", function()
 end)
 
 
-describe("without OpenSSL, by what is passed in,", function()
+describe("without OpenSSL, with the digest passed in,", function()
     local function digest(text)
         return #text == 2 and DIGITS or ("f"):rep(64)
     end
@@ -65,7 +65,7 @@ describe("without OpenSSL, by what is passed in,", function()
         assert.equal("signature", select(2, signed.open(DIGITS:sub(1, 63) .. "0.{}", digest)).reason)
     end)
 
-    it("what is longer, shorter or upper-case is no signature", function()
+    it("is no signature if longer, shorter or in upper case", function()
         for _, digits in ipairs({ "", DIGITS:sub(2), DIGITS .. "0", DIGITS:upper() }) do
             assert.equal("unsigned", select(2, signed.open(digits .. ".{}", digest)).reason)
             assert.equal(digits .. ".{}", signed.open(digits .. ".{}", nil))

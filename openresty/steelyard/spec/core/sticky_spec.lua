@@ -116,7 +116,7 @@ describe("the cookie", function()
         assert.equal("route=a...............; Path=/; HttpOnly; SameSite=Lax", cookie({ secure = false }, true))
     end)
 
-    it("has what the options say", function()
+    it("has the attributes from the options", function()
         assert.equal("id=a...............; Path=/shop; Domain=example.com; Max-Age=3600; HttpOnly; SameSite=Strict",
                      cookie({ cookie = "id", path = "/shop", domain = "example.com", max_age_s = 3600,
                               same_site = "Strict" }))

@@ -32,7 +32,7 @@ describe("a peer's traffic figures", function()
         assert.is_nil(figures(totals(1, 0, 9), totals(0, 0, 0)).latency_p50_ms)
     end)
 
-    it("leave out what a controller can do without where they are too many to be read", function()
+    it("leave out dispensable figures if the report would be too large to be read", function()
         local function kept_of(servers, loads)
             local report = { upstream = "web", ids = {}, figures = {} }
             for i = 1, servers do
@@ -70,7 +70,7 @@ describe("a peer's traffic figures", function()
         assert.same({ 0, 1, 0 }, kept.failed)
     end)
 
-    it("have what the server said of its load", function()
+    it("have the server's report of its load", function()
         local load = { utilization = 0.5 }
         assert.equal(load, figures(totals(1, 0, 9), totals(0, 0, 0), { load = load }).load)
     end)

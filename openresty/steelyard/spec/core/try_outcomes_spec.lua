@@ -64,7 +64,7 @@ describe("nginx's lists of tries", function()
                       answered = true }, outcomes[2])
     end)
 
-    it("that do not say what was sent mean that something was", function()
+    it("without the bytes sent mean that something was sent", function()
         assert.is_true(outcomes_of(tries_at("a:80"), "a:80", "502", "-", "-")[1].sent)
     end)
 
@@ -102,7 +102,7 @@ end)
 
 
 describe("the problem document", function()
-    it("says which servers were tried and what happened, by id", function()
+    it("lists the tried servers and their outcomes, by id", function()
         local tries = tries_at("a:80", "b:80")
         local detail = problem.of_request({ tries = tries, upstream = "web", failure = {} },
                                           outcomes_of(tries, "a:80, b:80", "502, 504", "-, 0.1"))
@@ -122,7 +122,7 @@ describe("the problem document", function()
         assert.same({ type = "about:blank", title = "Bad Gateway", status = 502, detail = "why" }, document)
     end)
 
-    it("reads what is looked up, in one table of the first hundred ms, as it reads all else", function()
+    it("reads the first hundred ms from its table as it reads all other times", function()
         for ms = 0, 120 do
             assert.equal(ms, try_outcomes.latency_ms(200, string.format("%.3f", ms / 1000)))
         end

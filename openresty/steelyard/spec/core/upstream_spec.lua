@@ -98,7 +98,7 @@ describe("an upstream", function()
         end)
     end)
 
-    it("forgets how slow a peer was whose share of the weights has doubled", function()
+    it("forgets the latency of a peer after its share of the weights has doubled", function()
         local live = new()
         local stats = live.context.stats
         live:take(table_of({ peer("a", 1), peer("b", 9) }, "vnswrr2"), "fresh", 0)
@@ -400,7 +400,7 @@ for _, picker in ipairs(fixtures.own()) do
             assert.equal("b", live:first().id)
         end)
 
-        it("counts what others have, as far as that is known, where the table has a limit over all", function()
+        it("counts the known requests of others if the table has a limit over all", function()
             local live = new({ retries = 2 }, math.random)
             local limit_of_all = table_of({ A, B }, picker)
             limit_of_all.max_conns, live.settings.full_status = 3, 503

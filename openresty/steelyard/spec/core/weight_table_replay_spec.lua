@@ -15,7 +15,7 @@ describe("the first signed table of an nginx that has none", function()
         end
     end)
 
-    it("is taken from a controller whose clock is ahead", function()
+    it("is taken from a controller with a clock that is ahead", function()
         assert.is_nil(weight_table.replayed(issued(-30 * 24 * HOUR), NOW))
     end)
 

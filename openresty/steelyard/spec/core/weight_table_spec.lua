@@ -169,7 +169,7 @@ describe("a table with a check", function()
         assert.is_string(decoded(CHECK .. '"hash_key":"uri",').peers_text)
     end)
 
-    it("is refused for what is wrong with it, though the table before was right", function()
+    it("is refused for its own errors, although the previous table was right", function()
         local previous = decoded(CHECK)
         local _, refused = weight_table.decode(with(CHECK:gsub('"rise":2', '"rise":0')), { previous = previous })
         assert.equal("range", refused.reason)
@@ -277,7 +277,7 @@ describe("a table that is decoded in slices", function()
         assert.equal("range", reason_of(written(rows(500, function(i) return row(i == 400 and 3 or i) end))))
     end)
 
-    it("is not misled by what looks like the end of a row or of the list", function()
+    it("is not misled by text that looks like the end of a row or of the list", function()
         local odd = {
             [[{"id":"p%05d},{","address":"10.0.0.1:80","weight":1,"baseline":1,"state":"up"}]],
             [[{"id":"p%05d","address":"10.0.0.1:80","weight":1,"baseline":1,"state":"up","note":"},{\"]}"}]],
@@ -368,7 +368,7 @@ describe("a table that is decoded in slices", function()
             end
         end)
 
-        it("is refused for what is wrong with it, though the one before was right", function()
+        it("is refused for its own errors, although the previous one was right", function()
             assert.equal("range", select(2, after((written(rows(300)):gsub('"state":"up"', '"state":"UP"', 1)))).reason)
             assert.equal("type", select(2, after((written(rows(300)):gsub('"weight":9', '"weight":true', 1)))).reason)
             assert.equal("missing", select(2, after((written(rows(300)):gsub('"law"', '"low"', 1)))).reason)

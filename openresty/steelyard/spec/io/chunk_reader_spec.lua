@@ -25,7 +25,7 @@ describe("the reader of chunks", function()
         held = { [wire.key("chunk", "web", "a")] = "A", [wire.key("chunk", "web", "b")] = "B" }
     end)
 
-    it("asks for what is missing alone the next time", function()
+    it("asks only for missing chunks the next time", function()
         local texts, refused = read({ "a", "b", "c" })
         assert.is_nil(texts)
         assert.equal("absent", refused.reason)

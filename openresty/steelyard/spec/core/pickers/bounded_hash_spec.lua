@@ -213,7 +213,7 @@ describe("picker bounded_hash", function()
         assert.equal(first, picker:pick("key"))
     end)
 
-    it("spreads what a server cannot take over many others", function()
+    it("spreads the overflow of a server over many others", function()
         local picker, stats = picker_of(equal(20))
         local before = map_of(picker)
         for _ = 1, 1000 do
@@ -240,7 +240,7 @@ describe("picker bounded_hash", function()
         assert.equal(first, picker:pick("key"))
     end)
 
-    it("goes by what other load balancers have in flight, too", function()
+    it("goes by the requests of other load balancers, too", function()
         local others = others_in_flight.new(nil, 3000)
         local picker, stats, clock = picker_of(equal(4), { others = others })
         local first = picker:pick("key")
@@ -258,7 +258,7 @@ describe("picker bounded_hash", function()
         assert.is_true(picker.by_in_flight) -- so the exchange asks for the figures of the servers
     end)
 
-    it("goes by what there is, and not by how servers say that they differ", function()
+    it("goes by the requests in flight, and not by the servers' reports", function()
         local picker, stats, clock = picker_of(equal(4))
         local first = picker:pick("key")
         stats:note_reported(first.cell, 50, clock.now)
@@ -268,7 +268,7 @@ describe("picker bounded_hash", function()
         assert.equal(0, stats:in_flight(first.cell))
     end)
 
-    it("counts what is in flight at many servers in turns, and at all of them after a pause", function()
+    it("counts requests in flight at many servers in turns, and at all of them after a pause", function()
         local picker, stats, clock = picker_of(equal(2000))
         picker:pick("key")
         for cell = 1, 2000 do
@@ -364,7 +364,7 @@ describe("picker bounded_hash", function()
             assert.equal(0, stats:in_flight(first.cell))
         end)
 
-        it("says what nginx.conf must have for it", function()
+        it("names the line that nginx.conf must have for it", function()
             local context = { remember_keys = "keys", shared = {}, now = os.time, random = math.random }
             local _, name, err = pickers.make("bounded_hash", context)
             assert.equal("vnswrr2", name)

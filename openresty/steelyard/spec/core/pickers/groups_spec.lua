@@ -29,7 +29,7 @@ describe("peers with groups", function()
         assert.is_true(far_of("vnswrr2", 2020, false) > 1000)
     end)
 
-    it("are chosen among by what is in flight within a group", function()
+    it("are chosen by their requests in flight within a group", function()
         local peers = fixtures.peers("far-1", 10, "near-1", 1000, "near-2", 1000)
         local rows = { {}, { in_flight = 5 }, {} }
         peers[1].group, peers[2].group, peers[3].group = "b", "a", "a"

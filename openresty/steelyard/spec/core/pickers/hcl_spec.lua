@@ -52,7 +52,7 @@ describe("hcl", function()
                                { latency = 1, in_flight = 7 }))
     end)
 
-    it("takes as hot what is at or above 84 % of the recent draws", function()
+    it("takes a load at or above 84 % of the recent draws as hot", function()
         local function sevens(n)
             return function(draw) return draw % 64 < n and 7 or 0 end
         end
@@ -66,7 +66,7 @@ describe("hcl", function()
                                { latency = 5, in_flight = 3 }))
     end)
 
-    it("takes the one whose turn it is on a tie in flight, unless it is over 5 times as slow", function()
+    it("takes the ring's peer on a tie in flight, unless it is over 5 times as slow", function()
         assert.equal("a", trio(0, { latency = 50 }, { latency = 10 }, { latency = 10 }))
         assert.equal("b", trio(0, { latency = 51 }, { latency = 10 }, { latency = 2 }))
         assert.equal("c", trio(0, { latency = 51, in_flight = 7 }, { latency = 52, in_flight = 7 },
@@ -75,13 +75,13 @@ describe("hcl", function()
         assert.equal("a", trio(0, { latency = 5 }, { latency = 0.5 }, { latency = 0.5 })) -- whole ms
     end)
 
-    it("takes the one whose turn it is where none is better", function()
+    it("takes the ring's peer if none is better", function()
         assert.equal("a", trio(4, { latency = 5 }, { latency = 5 }, { latency = 5 }))
         assert.equal("a", trio(0, NOTHING, NOTHING, NOTHING))
         assert.equal("a", trio(4, { latency = 1 }, { latency = 0.5 }, { latency = 0.6 })) -- nginx counts in whole ms
     end)
 
-    it("counts what is in flight against the weight", function()
+    it("counts requests in flight relative to the weight", function()
         assert.equal("a", trio(0, { in_flight = 3 }, { in_flight = 1 }, { in_flight = 1 }, 3)) -- a tie
         assert.equal("b", trio(0, { in_flight = 4 }, { in_flight = 1 }, { in_flight = 1 }, 3))
         -- With mean 5/3, the 3 of c are a load of 5; a has this load with 9 in flight.

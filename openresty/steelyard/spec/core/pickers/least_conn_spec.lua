@@ -58,7 +58,7 @@ describe("least_conn", function()
         idle = { { in_flight = 50 }, {}, {} },
         busy = { { in_flight = 50 }, { in_flight = 2 }, { in_flight = 1 } },
     }) do
-        it("divides what a busy peer does not get by weight: " .. name, function()
+        it("divides the share of a busy peer by weight: " .. name, function()
             math.randomseed(7)
             local picker, seen = picker_of(peers("a", 5, "b", 2, "c", 1), rows), { a = 0, b = 0, c = 0 }
             for _ = 1, 8000 do
@@ -77,7 +77,7 @@ describe("least_conn", function()
         assert.equal("a", picker_of(list, { { latency = 51 }, {} }, always_b):pick().id)
     end)
 
-    it("lets a slow peer be idle while another would answer sooner with what it has in flight", function()
+    it("leaves a slow peer idle while another would answer sooner despite its requests in flight", function()
         local list, always_b = peers("a", 1, "b", 1), fixtures.scripted(2, 1)
         local function rival(in_flight)
             local rows = { { latency = 51 }, { latency = 10, in_flight = in_flight } }

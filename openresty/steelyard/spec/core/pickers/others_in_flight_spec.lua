@@ -81,7 +81,7 @@ end
 
 
 describe("max_conns", function()
-    it("is of what this nginx has in flight, whatever others have", function()
+    it("counts this nginx's requests alone", function()
         local _, stats = picker_of("vnswrr2", 2, function() return 9 end, 0.005)
         stats:trust_others(true)
         stats:raise(1)

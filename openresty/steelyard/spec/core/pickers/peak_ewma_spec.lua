@@ -29,7 +29,7 @@ describe("peak_ewma", function()
         assert.equal("b", duel({ peak = 11 }, { peak = 10 }, 10))
     end)
 
-    it("counts what is in flight against the weight", function()
+    it("counts requests in flight relative to the weight", function()
         -- Mean 2: 10 (1 + 3 * 2/3) and 10 (1 + 1 * 2/1).
         assert.equal("a", duel({ peak = 10, in_flight = 3 }, { peak = 10, in_flight = 1 }, 3))
         assert.equal("b", duel({ peak = 10, in_flight = 4 }, { peak = 10, in_flight = 1 }, 3))
@@ -42,7 +42,7 @@ describe("peak_ewma", function()
         assert.equal("a", duel({ peak = 1e6, in_flight = 100 }, { in_flight = 1 }))
     end)
 
-    it("goes by what is in flight where it knows nothing of both", function()
+    it("goes by requests in flight if it knows nothing of both", function()
         assert.equal("b", duel({ in_flight = 2 }, { in_flight = 1 }))
         assert.equal("a", duel({ in_flight = 1 }, { in_flight = 1 }))
     end)

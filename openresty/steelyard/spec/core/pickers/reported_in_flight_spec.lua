@@ -58,7 +58,7 @@ describe("vnswrr2, with servers that report their requests in flight,", function
         assert.is_true(busy < 0.05, busy)
     end)
 
-    it("counts what it has there itself once", function()
+    it("counts its own requests there once", function()
         local group = made()
         group.stats:raise(1)
         group.stats:raise(1)

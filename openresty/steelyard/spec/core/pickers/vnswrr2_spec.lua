@@ -18,7 +18,7 @@ describe("vnswrr2", function()
         assert.equal("b", duel({ in_flight = 2 }, { in_flight = 1 }))
     end)
 
-    it("counts what is in flight against the weight", function()
+    it("counts requests in flight relative to the weight", function()
         assert.equal("a", duel({ in_flight = 2 }, { in_flight = 1 }, 3))
         assert.equal("a", duel({ in_flight = 3 }, { in_flight = 1 }, 3)) -- a tie
         assert.equal("b", duel({ in_flight = 4 }, { in_flight = 1 }, 3))
@@ -39,7 +39,7 @@ describe("vnswrr2", function()
         assert.equal("a", duel({ latency = 1000, in_flight = 1 }, { latency = 1, in_flight = 2 }))
     end)
 
-    it("lets a slow peer be idle while the other would answer sooner with what it has in flight", function()
+    it("leaves a slow peer idle while the other would answer sooner despite its requests in flight", function()
         assert.equal("b", duel({ latency = 51 }, { latency = 10, in_flight = 4 })) -- 5 x 10 ms
         assert.equal("a", duel({ latency = 51 }, { latency = 10, in_flight = 5 }))
         assert.equal("a", duel({ latency = 50 }, { latency = 10, in_flight = 1 })) -- not over 5 times
@@ -53,7 +53,7 @@ describe("vnswrr2", function()
         assert.equal("a", duel({ failing = 0.5 }, { in_flight = 1 }))
     end)
 
-    it("goes by what is in flight when both fail", function()
+    it("goes by requests in flight if both fail", function()
         assert.equal("b", duel({ failing = 0.9, in_flight = 1 }, { failing = 0.6 }))
     end)
 
