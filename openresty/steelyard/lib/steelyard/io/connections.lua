@@ -55,18 +55,30 @@ local function highest()
 end
 
 
+--- Whether a connection to a target is one that may be shut down.
+local function is_wanted(target, fd)
+    if target.closed >= target.count then
+        return false
+    end
+    return not target.locals or target.locals[end_of(C.getsockname(fd, name, length))]
+end
+
+
 --- Shut down connections among those that this turn looks at.
 -- @param targets key of the other end -> { count: how many, locals: keys of this worker's end (left out: any) };
 --                `closed` in each is raised for each connection that was shut down
 function _M.shut(targets)
     local began = clock.monotonic()
-    last_fd = next_fd == FIRST and highest() or last_fd
+    if next_fd == FIRST then
+        last_fd = highest()
+    end
     for fd = next_fd, last_fd do
         local target = targets[end_of(C.getpeername(fd, name, length))]
-        if target and target.closed < target.count
-           and (not target.locals or target.locals[end_of(C.getsockname(fd, name, length))])
-           and C.shutdown(fd, BOTH) == 0 then
-            target.closed = target.closed + 1
+        if target and is_wanted(target, fd) then
+            local is_shut = C.shutdown(fd, BOTH) == 0
+            if is_shut then
+                target.closed = target.closed + 1
+            end
         end
         if fd % ROWS == 0 and clock.monotonic() - began > SLICE_S then
             next_fd = fd + 1

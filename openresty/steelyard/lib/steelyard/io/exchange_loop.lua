@@ -55,11 +55,13 @@ function _M.new(parts)
 end
 
 
---- Whether picks of an upstream go by requests in flight. Servers of nginx.conf alone may differ between load
--- balancers.
-local function wants(live)
-    return live.picker ~= nil and (live.picker.by_in_flight or live.limited_of_all)
-           and live.rung ~= "bootstrap" and live.rung ~= "none"
+--- The cells of an upstream's servers by address, if its picks go by requests in flight; else nil. Servers of
+-- nginx.conf alone are left out: other load balancers may have others.
+local function shared_addresses(live)
+    local picks_by_in_flight = live.picker ~= nil and (live.picker.by_in_flight or live.limited_of_all)
+    if picks_by_in_flight and live.rung ~= "bootstrap" and live.rung ~= "none" then
+        return live.addresses
+    end
 end
 
 
@@ -69,7 +71,7 @@ local function take_targets(self)
     self.pace.limited = false
     for name, live in pairs(upstreams) do
         self.pace.limited = self.pace.limited or live.limited_of_all
-        same = same and addresses[name] == (wants(live) and live.addresses)
+        same = same and addresses[name] == shared_addresses(live)
     end
     if same and self.known_upstreams == upstreams then
         return
@@ -77,7 +79,7 @@ local function take_targets(self)
     local targets, by_cell, before = {}, {}, self.by_cell
     addresses = {}
     for name, live in pairs(upstreams) do
-        addresses[name] = wants(live) and live.addresses
+        addresses[name] = shared_addresses(live)
         for address, cell in pairs(addresses[name] or {}) do
             if cell ~= peer_cells.NONE and not by_cell[cell] then
                 local known = before[cell]

@@ -170,10 +170,12 @@ function _M.take_together(dict, taken, job, interval_s, work, about)
         return false
     end
     local lock, wait_s = take(dict, job, interval_s, now)
-    look_at[job] = not lock and wait_s and now + wait_s or nil
+    look_at[job] = nil
     if lock then
         together = together + 1
         taken[#taken + 1] = { job = job, lock = lock, interval_s = interval_s, work = work, about = about }
+    elseif wait_s then
+        look_at[job] = now + wait_s
     end
     return true
 end

@@ -250,7 +250,7 @@ function _M.balance(name)
     end
     if live.costs then
         weigh(entry, live)
-    elseif entry.price.upstream then -- by an upstream that an error_page has led away from
+    elseif entry.price.upstream then -- an error_page has led to this upstream from one with costs
         request_entry.forget_price(entry)
     end
     if settings.closes_sessions then
