@@ -91,7 +91,7 @@ def long_requests(law: laws.Law) -> Figures:
     ]
 
 
-def few_dear_requests(law: laws.Law) -> Figures:
+def few_expensive_requests(law: laws.Law) -> Figures:
     """0.45 requests a second at two servers that do .1 and .8."""
     capacity = np.array([0.1, 0.8])
     loop = Loop(law=law, servers=LongRequests(capacity, 1.0 / capacity), demand=0.45)
@@ -143,7 +143,7 @@ def restarted_within_a_tick(law: laws.Law) -> Figures:
     return _when_back(loop)
 
 
-def dear_requests_at_one(law: laws.Law) -> Figures:
+def expensive_requests_at_one(law: laws.Law) -> Figures:
     """One server gets requests of four times the cost for a while (sessions): reported, and not reported."""
     told, untold = (
         _warm(law, 0.2, (62.5, 250.0, 250.0), cost=cost)
@@ -203,7 +203,7 @@ def a_queue_outlives_the_traffic(law: laws.Law) -> Figures:
     return [Figure("the others' slow start", float(loop.ticks(25).columns["join"][1:].min()), 1.0, 1.0, 1.0)]
 
 
-def a_queue_nobody_counts(law: laws.Law) -> Figures:
+def an_uncounted_queue(law: laws.Law) -> Figures:
     """The same behind nginx's own balancing: weights are not followed, and requests in flight not counted."""
     loop = Loop(law=law, servers=_RoundRobin(capacity=np.array([250.0, 250.0, 600.0])), demand=600.0)
     loop.ticks(WARM)
@@ -307,9 +307,16 @@ def comes_and_goes(law: laws.Law) -> Figures:
 
 
 CASES: tuple[Callable[[laws.Law], Figures], ...] = (
-    *(idle_open_restart, unequally_open, reports_stop, long_requests, few_dear_requests, one_of_two_is_slow),
-    *(away, ejected, restarted_within_a_tick, dear_requests_at_one, neighbour_before_the_first_request),
-    *(a_queue_outlives_the_traffic, a_queue_nobody_counts, a_quiet_night, fixed_appetite),
+    *(
+        idle_open_restart,
+        unequally_open,
+        reports_stop,
+        long_requests,
+        few_expensive_requests,
+        one_of_two_is_slow,
+    ),
+    *(away, ejected, restarted_within_a_tick, expensive_requests_at_one, neighbour_before_the_first_request),
+    *(a_queue_outlives_the_traffic, an_uncounted_queue, a_quiet_night, fixed_appetite),
     *(fixed_appetite_by_chance, fixed_appetites, shared_appetites, comes_and_goes),
 )
 

@@ -58,7 +58,7 @@ def test_a_range_that_is_only_rounding_is_constant() -> None:
     assert spread(busy).entropy.tolist() == [1.0] * 4
 
 
-def test_where_all_is_constant_the_indicators_weigh_the_same() -> None:
+def test_constant_indicators_weigh_the_same() -> None:
     assert entropy_weights(spread(np.full((3, 4), 0.3)).entropy).tolist() == [0.25] * 4
 
 
@@ -81,7 +81,7 @@ def test_an_indicator_is_compared_over_the_peers_that_measure_it() -> None:
     assert with_all.normalized[:, 1].tolist() == [0.0, 1.0, 0.0]
 
 
-def test_an_indicator_that_one_peer_measures_tells_nothing() -> None:
+def test_an_indicator_of_a_single_peer_makes_no_difference() -> None:
     busy = np.array([[0.1, NAN, 0.2, 0.3], [0.7, 0.5, 0.2, 0.4]])
     assert spread(busy).entropy[1] == 1.0
 

@@ -101,7 +101,7 @@ def test_a_step_in_speed() -> None:
     assert text.endswith("its speed has just changed, so earlier evidence is discarded")
 
 
-def test_what_is_not_ours() -> None:
+def test_others_load_is_in_the_sentence() -> None:
     neighbour = snapshot(cpu=(0.45, 0.5, 0.5), completed=(10, 100, 100))
     text = sentence("steelyard", *[snapshot()] * WARM, neighbour)
     assert "while something else takes 32 % of it" in text

@@ -41,7 +41,7 @@ def of(
 
 
 @pytest.mark.parametrize("load", [0.2, 0.5, 0.9])
-def test_what_unequal_servers_could_carry_is_known_at_any_load(load: float) -> None:
+def test_the_capacity_of_unequal_servers_is_known_at_any_load(load: float) -> None:
     said = of(loop(load).ticks(WARM), carries_per_s=load * 600)
     assert said.could_carry_per_s == pytest.approx(0.7 * 600, rel=0.02)
     assert said.left_per_s == pytest.approx((0.7 - load) * 600, abs=0.02 * 600)
@@ -50,7 +50,7 @@ def test_what_unequal_servers_could_carry_is_known_at_any_load(load: float) -> N
     assert (said.servers, said.unknown) == (3, None)
 
 
-def test_what_others_take_is_not_there() -> None:
+def test_others_load_is_not_available() -> None:
     model = loop(0.3)
     before = of(model.ticks(WARM)).could_carry_per_s
     model.servers.taken = np.array([0.0, 0.5, 0.0])
@@ -61,7 +61,7 @@ def test_what_others_take_is_not_there() -> None:
     assert 0.7 * 400 < now < 0.7 * 500
 
 
-def test_the_target_is_where_the_law_sees_high_load() -> None:
+def test_the_target_is_the_load_at_which_the_law_sees_high_load() -> None:
     model = loop(0.5)
     model.law = laws.create("steelyard", {"H": 0.2, "L": 0.4})
     assert of(model.ticks(WARM)).could_carry_per_s == pytest.approx(0.8 * 600, rel=0.02)
@@ -77,7 +77,7 @@ def test_a_server_that_is_not_there_carries_nothing() -> None:
     assert borne.could_carry_per_s == pytest.approx(said.could_carry_per_s)
 
 
-def test_without_a_server_that_counts_nothing_is_known() -> None:
+def test_headroom_is_unknown_without_a_server_that_counts() -> None:
     said = of(loop(0.3).ticks(WARM), counts=[False] * 3, carries_per_s=7.0)
     assert (said.could_carry_per_s, said.ratio, said.carries_per_s) == (None, None, 7.0)
     assert said.unknown == "no server gets requests, is measured and stays"
@@ -103,7 +103,7 @@ def test_a_server_that_load_balancers_leave_out_does_not_count() -> None:
     assert said.could_carry_per_s == pytest.approx(0.7 * 300, rel=0.05)
 
 
-def test_a_pinned_server_bounds_all_where_it_is_full_first() -> None:
+def test_a_pinned_server_bounds_all_if_it_is_full_first() -> None:
     decision = loop(0.3).ticks(WARM)
 
     def pinned(part: float) -> float | None:
@@ -146,14 +146,14 @@ def test_a_law_that_learns_no_capacity_says_so_and_its_shadow_knows(law: str) ->
     assert said.could_carry_per_s == pytest.approx(3 * 0.7 * 125, rel=0.02)
 
 
-def test_between_two_laws_the_one_that_learns_tells() -> None:
+def test_in_a_blend_the_law_that_learns_gives_the_headroom() -> None:
     seen = [snapshot(cpu=(0.8, 0.4, 0.4), completed=100)] * 60
     (_, before), (_, after) = (steps(laws.create(name), seen) for name in ("steelyard", "paper"))
     said = of(blend(before, after, 50), share=np.full(3, 1 / 3))
     assert said.could_carry_per_s == pytest.approx(3 * 0.7 * 125, rel=0.02)
 
 
-def test_what_is_carried_is_all_that_ends_smoothed() -> None:
+def test_the_carried_rate_is_all_ended_requests_smoothed() -> None:
     carried = Carried()
     for _ in range(200):
         for count in (90.0, 110.0):

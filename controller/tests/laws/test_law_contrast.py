@@ -23,7 +23,7 @@ def decided(*windows: tuple[float, float, int], latency_s: float = 0.01) -> Deci
 
 
 @pytest.mark.parametrize("windows", [5, 200])
-def test_a_load_that_stays_where_requests_become_fewer_is_not_ours(windows: int) -> None:
+def test_a_load_that_stays_while_requests_become_fewer_is_not_ours(windows: int) -> None:
     decision = decided((0.3 + 40 * 0.005, 40, windows))
     assert decision.columns["not_ours"][0] == pytest.approx(0.3, abs=0.02)
     assert decision.capacity_estimate[0] == pytest.approx(0.7 / 0.005, rel=0.05)
@@ -37,23 +37,23 @@ def test_a_load_that_goes_with_the_requests_is_dearer_requests() -> None:
     assert decision.capacity_estimate[0] == pytest.approx(1 / 0.008, rel=0.05)
 
 
-def test_what_is_not_there_any_more_was_never_others() -> None:
+def test_a_load_that_is_gone_no_longer_counts_as_others() -> None:
     decision = decided((0.5, 40, 30), (0.2, 40, 3))
     assert decision.columns["known_not_ours"][0] < 0.01
     assert decision.capacity_estimate[0] == pytest.approx(200, rel=0.1)
 
 
-def test_a_neighbour_that_takes_more_is_seen_beside_what_is_known_of_it() -> None:
+def test_a_neighbour_that_takes_more_is_seen_beside_its_known_load() -> None:
     decision = decided((0.5, 40, 30), (0.7, 40, 1), (0.6, 20, 10))
     assert decision.columns["known_not_ours"][0] == pytest.approx(0.5, abs=0.03)
 
 
-def test_equal_windows_and_long_requests_tell_nothing() -> None:
+def test_equal_windows_and_long_requests_have_no_contrast() -> None:
     assert decided((0.8, 100, 20)).columns["contrast"][0] == pytest.approx(0.0, abs=1e-9)
     assert decided((0.5, 40, 20), latency_s=20.0).columns["contrast"][0] < 0.01
 
 
-def test_a_quota_that_is_halved_doubles_what_is_known_not_to_be_ours() -> None:
+def test_a_halved_quota_doubles_the_load_that_is_known_not_to_be_ours() -> None:
     memory, before = steps(
         STEELYARD,
         [snapshot(cpu=(load, 0.5, 0.5), completed=(n, 100, 100)) for load, n in [(0.5, 100)] * 60]

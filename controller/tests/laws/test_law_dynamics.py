@@ -95,9 +95,7 @@ def test_a_gain_settles_within_10_ticks(load: float, late: tuple[int, int], what
 
 @every_case
 @pytest.mark.parametrize("lasted", [20, 40])
-def test_a_server_that_is_soon_whole_again_is_believed(
-    load: float, late: tuple[int, int], lasted: int
-) -> None:
+def test_a_server_that_soon_recovers_is_detected(load: float, late: tuple[int, int], lasted: int) -> None:
     share = shares(response(load, late, mended=BREAKS + lasted), "weights")
     # Within five ticks it has four fifths of its right share, whatever was learnt from its loss.
     assert (share[BREAKS + lasted + 5 + max(late) :] > 0.8 * 0.25).all()
@@ -129,7 +127,7 @@ def test_the_estimate_does_not_overshoot(load: float, late: tuple[int, int]) -> 
 
 
 @every_case
-def test_the_weight_does_not_overshoot_where_there_is_no_backlog(load: float, late: tuple[int, int]) -> None:
+def test_the_weight_does_not_overshoot_without_a_backlog(load: float, late: tuple[int, int]) -> None:
     share = shares(response(load, late), "weights")
     assert overshoot(share[MENDED:], 1 / 7, 1 / 4) <= OVERSHOOT
     if load == 0.4:
@@ -161,7 +159,7 @@ def test_the_slowness_guard_takes_no_fresh_queue_for_a_fault(load: float, late: 
 
 
 @every_case
-def test_nobody_else_gets_much_more_than_his_share_meanwhile(load: float, late: tuple[int, int]) -> None:
+def test_no_other_server_gets_much_more_than_its_share_meanwhile(load: float, late: tuple[int, int]) -> None:
     run = response(load, late)
     others = np.array([each.weights[1:].max() / each.total for each in run])
     # In parts of their own share; above 0.10 only at load 0.75 and 0.9 with late reports.
@@ -180,7 +178,7 @@ def test_queues_are_empty_again(load: float) -> None:
     assert response(load, (2, 2))[MENDED - 1].columns["backlog_s"].max() < 0.01
 
 
-def test_what_servers_can_do_is_not_forgotten_as_traffic_fades() -> None:
+def test_capacities_are_remembered_as_traffic_fades() -> None:
     run = list(
         decisions(
             laws.create("steelyard"),

@@ -55,7 +55,7 @@ def test_equations_1_to_4_and_6_over_five_indicators() -> None:
     )
 
 
-def test_indicators_that_tell_nothing_have_equal_weights_whatever_their_number() -> None:
+def test_indicators_without_differences_have_equal_weights_at_any_number() -> None:
     assert entropy_weights(spread(np.full((3, 7), 0.4)).entropy).tolist() == pytest.approx([1 / 7] * 7)
 
 
@@ -78,7 +78,7 @@ def test_an_indicator_that_nobody_reports_moves_nothing(name: str, course: list[
     assert sum(beside.entropy_weights) == pytest.approx(1)
 
 
-def test_a_server_whose_pool_is_full_while_its_cpu_idles_gets_what_it_can_do() -> None:
+def test_a_server_with_a_full_pool_and_an_idle_cpu_gets_its_capacity() -> None:
     # Each had 100 requests in the window; a's pool of workers was full, the others' to a fifth.
     four = [snapshot(cpu=0.2, completed=100.0)] * 40
     five = [with_further(each, workers=(1.0, 0.2, 0.2)) for each in four]
@@ -93,7 +93,7 @@ def test_a_server_whose_pool_is_full_while_its_cpu_idles_gets_what_it_can_do() -
     assert "workers" not in sentence_writer(seeing)(1)
 
 
-def test_where_only_some_report_it_counts_there_and_leaves_the_others_alone() -> None:
+def test_an_indicator_of_some_peers_counts_for_these_alone() -> None:
     four = [snapshot(cpu=0.5, completed=100.0)] * 40
     law = laws.create("steelyard")
     _, without = steps(law, four)
@@ -195,7 +195,7 @@ def test_when_an_indicator_is_taken_away_the_others_share_its_part() -> None:
     assert decision.columns["smoothed_workers"].tolist() == pytest.approx([0.9, 0.1, 0.5])
 
 
-def test_a_new_indicator_gets_its_part_as_it_tells_the_servers_apart() -> None:
+def test_a_new_indicator_gets_its_part_as_it_differs_between_servers() -> None:
     law = laws.create("steelyard")
     memory, _ = steps(law, [snapshot(cpu=0.5)] * 20)
     course = [with_further(snapshot(cpu=0.5), workers=(0.9, 0.1, 0.1))] * 120

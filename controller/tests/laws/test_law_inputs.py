@@ -36,7 +36,7 @@ def test_after_three_ticks_without_a_sample_the_score_is_not_known() -> None:
     assert np.isnan(fourth.score).tolist() == [True, False, False]
 
 
-def test_what_is_known_of_a_peer_that_stays_silent_stays_for_hours() -> None:
+def test_the_evidence_about_a_silent_peer_stays_for_hours() -> None:
     memory, before = steps(STEELYARD, [uneven()] * WARM)
     _, after = steps(STEELYARD, [uneven(cpu=(None, 0.4, 0.4), completed=6000, tick_s=60.0)] * 240, memory)
     assert after.columns["prior_share"][0] < 0.01
@@ -141,7 +141,7 @@ def test_without_a_ramp_there_is_no_slow_start() -> None:
     assert decision.columns["join"].tolist() == [1, 1, 1]
 
 
-def test_where_all_are_new_slow_start_holds_nobody_back() -> None:
+def test_slow_start_holds_no_server_back_when_all_are_new() -> None:
     _, decision = steps(STEELYARD, [snapshot(baseline=(1, 2, 5), completed=(20, 40, 100), in_flight=0)])
     assert decision.weights == pytest.approx([125, 250, 625])
     assert len(set(decision.columns["join"].tolist())) == 1
@@ -170,7 +170,7 @@ def test_a_short_silence_of_its_agent_is_no_absence() -> None:
     assert back.columns["join"].tolist() == [1, 1, 1]
 
 
-def test_a_peer_without_a_request_where_few_are_due_is_not_away() -> None:
+def test_a_peer_without_requests_is_not_away_while_few_are_due() -> None:
     memory, _ = steps(STEELYARD, [snapshot()] * WARM)
     few = snapshot(cpu=0.01, completed=(0, 1, 1), in_flight=0, latency_s=(None, 0.01, 0.01))
     _, after = steps(STEELYARD, [few] * 29, memory)
@@ -185,7 +185,7 @@ def test_a_peer_whose_requests_take_long_is_not_away_between_two_of_them() -> No
     assert after.columns["join"].tolist() == [1, 1, 1]
 
 
-def test_when_everything_is_silent_nobody_was_away() -> None:
+def test_no_server_is_away_while_all_are_silent() -> None:
     memory, _ = steps(STEELYARD, [snapshot()] * WARM)
     memory, _ = steps(STEELYARD, [snapshot(cpu=None, completed=None)] * 100, memory)
     _, back = steps(STEELYARD, [snapshot()], memory)
@@ -203,7 +203,7 @@ def test_a_pinned_weight_is_kept_and_the_others_share_the_rest(law: laws.Law) ->
 
 
 @EVERY_LAW
-def test_pins_that_leave_nothing_are_scaled_down_so_that_nobody_gets_less_than_1(law: laws.Law) -> None:
+def test_pins_that_leave_nothing_are_scaled_down_so_that_no_server_gets_less_than_1(law: laws.Law) -> None:
     _, decision = steps(law, [uneven(pinned=(3000, 1000, None))])
     assert decision.weights.sum() == pytest.approx(1000)
     assert decision.weights[0] == pytest.approx(3 * decision.weights[1])
@@ -224,7 +224,7 @@ def test_a_pinned_peer_goes_on_learning() -> None:
     assert decision.capacity_estimate[0] == pytest.approx(125, rel=0.01)
 
 
-def test_a_drained_peer_is_nobodys_yardstick() -> None:
+def test_others_are_not_compared_with_a_drained_peer() -> None:
     # `c` is idle because it is drained; were it judged, it would widen every range and be "low load".
     rows = [[0.6, 0.1, 0.1, 0.1], [0.6, 0.1, 0.1, 0.1], [0.0, 0.0, 0.0, 0.0]]
     done = (100, 100, 0)
@@ -274,7 +274,7 @@ def test_reports_that_stop_teach_nothing_for_three_ticks() -> None:
     assert after.weights == pytest.approx(before.weights, rel=0.002)
 
 
-def test_when_reports_stay_away_the_weights_stand_and_nothing_is_learnt() -> None:
+def test_without_reports_the_weights_stay_and_nothing_is_learnt() -> None:
     memory, before = steps(STEELYARD, [uneven(cpu=(0.5, 0.5, 0.5))] * WARM)
     silent = snapshot(cpu=(0.9, 0.5, 0.5), completed=None, failed=None, in_flight=None, latency_s=None)
     memory, decision = steps(STEELYARD, [silent] * 600, memory)
@@ -304,7 +304,7 @@ def test_the_first_peers_of_a_snapshot_are_a_snapshot_under_their_new_names() ->
 
 
 @pytest.mark.parametrize(("busy", "held"), [(0.5, 0.1), (0.85, 0.1), (1.1, 0.5)])
-def test_a_new_server_is_spared_only_what_the_others_can_carry(busy: float, held: float) -> None:
+def test_a_new_server_takes_what_the_others_cannot_carry(busy: float, held: float) -> None:
     def tick(number: int, load: float, ids: str) -> Snapshot:
         queue = max(0.0, load - 1.0) * 200 * number
         return snapshot(

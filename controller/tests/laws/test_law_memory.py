@@ -48,7 +48,7 @@ def test_the_empty_memory_survives(name: str) -> None:
     assert laws.decode_memory(law, laws.encode_memory(name, law.start())) is not None
 
 
-def test_a_memory_says_whose_it_is_and_its_version() -> None:
+def test_a_memory_names_its_law_and_version() -> None:
     encoded = laws.encode_memory("steelyard", warm("steelyard"))
     assert (encoded["law"], encoded["version"]) == ("steelyard", 3)
 
@@ -111,7 +111,7 @@ JSON = st.recursive(
 )
 
 
-def test_a_saved_cost_of_nothing_is_no_cost() -> None:
+def test_a_saved_cost_of_0_counts_as_unknown() -> None:
     damaged = document("steelyard")
     damaged["columns"]["cost"] = [None, None, 0]
     _, decision = steps(laws.create("steelyard"), [snapshot()], laws.decode_memory("steelyard", damaged))

@@ -6,7 +6,7 @@ from .snapshots import snapshot, steps
 STATIC = laws.create("static")
 
 
-def test_weights_are_the_operators_baselines_whatever_happens() -> None:
+def test_weights_are_always_the_operators_baselines() -> None:
     storm = snapshot(cpu=(1.0, 0.1, 0.5), failed=(90, 0, 0), in_flight=(900, 0, 0), baseline=(1, 2, 7))
     _, decision = steps(STATIC, [storm] * 20)
     assert decision.weights == pytest.approx([100, 200, 700], rel=1e-12)
@@ -19,7 +19,7 @@ def test_without_baselines_the_hardware_decides() -> None:
     assert decision.weights == pytest.approx([250, 500, 250], rel=1e-12)
 
 
-def test_where_only_some_have_a_baseline_the_others_get_what_their_hardware_is_worth_beside_them() -> None:
+def test_peers_without_a_baseline_get_the_worth_of_their_hardware_beside_the_others() -> None:
     sizes = [(2.0, 1e6, 100.0, 1e9), (4.0, 2e6, 200.0, 2e9), (4.0, 2e6, 200.0, 2e9)]
     _, decision = steps(STATIC, [snapshot(capacity=sizes, baseline=(10, 20, None))])
     assert decision.weights == pytest.approx([200, 400, 400], rel=1e-12)

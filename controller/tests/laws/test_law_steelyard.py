@@ -43,7 +43,7 @@ def test_a_golden_case_goes_on_the_same_through_an_encoded_memory() -> None:
         close(decision.weights, tick["weights"], number)
 
 
-def test_the_weight_is_what_a_peer_does_per_busy_second() -> None:
+def test_the_weight_is_the_requests_of_a_peer_per_busy_second() -> None:
     _, decision = steps(STEELYARD, [snapshot(cpu=(0.8, 0.4, 0.4), completed=100)] * 60)
     a, b, c = decision.weights
     assert b == pytest.approx(2 * a, rel=0.01)
@@ -91,7 +91,7 @@ def test_background_cpu_noise_on_an_idle_cluster_does_not_move_weights() -> None
     assert decision.columns["evidence_busy_s"][0] > 1
 
 
-def test_what_takes_part_of_a_server_is_known_when_the_requests_have_stopped() -> None:
+def test_others_load_is_known_when_the_requests_have_stopped() -> None:
     busy = snapshot(cpu=0.5, completed=100)
     noisy = snapshot(cpu=(0.3, 0.0, 0.0), completed=0, in_flight=0, latency_s=None)
     memory, _ = steps(STEELYARD, [busy] * 30)
@@ -116,7 +116,7 @@ def test_an_idle_peer_is_not_taken_to_work_for_nothing() -> None:
     assert decision.weights[0] < 1.5 * decision.weights[1]
 
 
-def test_the_cost_of_a_request_and_what_is_not_ours_worked_out_by_hand() -> None:
+def test_the_cost_of_a_request_and_others_load_worked_out_by_hand() -> None:
     memory, _ = steps(STEELYARD, [snapshot(cpu=0.5)] * 60)
     # A tenth of the requests has nearly the load of all. The 10 requests explain 0.05, so extra = 0.4. A part
     # of 0.05^2/(0.05^2 + 0.1^2) = 0.2 counts as more expensive requests: w = 0.32,
@@ -138,7 +138,7 @@ def test_a_full_server_is_as_able_as_its_requests_in_flight_say(latency_s: float
     assert decision.capacity_estimate[0] == pytest.approx(able, rel=0.06)
 
 
-def test_a_server_that_is_whole_again_is_believed_within_two_windows() -> None:
+def test_a_recovered_server_is_detected_within_two_windows() -> None:
     memory, _ = steps(STEELYARD, [snapshot(cpu=0.5)] * 60)
     pinned = snapshot(cpu=(1.0, 0.6, 0.6), completed=(10, 120, 120), latency_s=(0.4, 0.01, 0.01))
     memory, cut = steps(STEELYARD, [pinned] * 30, memory)
@@ -164,7 +164,7 @@ def test_a_neighbour_that_leaves_within_a_window_has_left(part: float) -> None:
     assert after.capacity_estimate[0] < 1.3 * (1.0 - part - 0.2 + 0.05) * 200
 
 
-def test_where_traffic_ends_the_idleness_after_it_says_nothing_of_a_server() -> None:
+def test_idleness_after_the_end_of_traffic_does_not_change_an_estimate() -> None:
     memory, before = steps(STEELYARD, [snapshot(cpu=0.5)] * 60)
     # The first's sample ended half a second after its report, the second's with it.
     ends = snapshot(cpu=(0.02, 0.5, 0.25), in_flight=0)
@@ -174,14 +174,14 @@ def test_where_traffic_ends_the_idleness_after_it_says_nothing_of_a_server() -> 
         np.testing.assert_allclose(after.weights, before.weights, rtol=0.1)
 
 
-def test_a_server_that_does_half_as_much_again_is_believed_within_seconds_where_no_limit_says_so() -> None:
+def test_a_gain_of_half_is_detected_within_seconds_without_a_change_of_limits() -> None:
     memory, _ = steps(STEELYARD, [snapshot(cpu=(0.6, 0.5, 0.5))] * 60)
     faster = snapshot(cpu=(0.4, 0.5, 0.5))
     _, after = steps(STEELYARD, [faster] * 6, memory)
     assert after.capacity_estimate[0] > 0.9 * 250
 
 
-def test_a_server_that_gets_no_request_is_believed_by_its_idleness() -> None:
+def test_a_server_without_requests_is_freed_by_its_idleness() -> None:
     memory, _ = steps(STEELYARD, [snapshot(cpu=0.5)] * 60)
     pinned = snapshot(cpu=(1.0, 0.6, 0.6), completed=(1, 125, 125), latency_s=(0.8, 0.01, 0.01))
     memory, cut = steps(STEELYARD, [pinned] * 20, memory)
@@ -235,7 +235,7 @@ def test_a_backlog_is_drained() -> None:
     assert after.weights / before.weights == pytest.approx([0.802, 1.099, 1.099], rel=0.001)
 
 
-def test_a_backlog_means_busy_whatever_the_sample_says() -> None:
+def test_a_backlog_means_busy_under_any_sample() -> None:
     memory, _ = steps(STEELYARD, [snapshot(cpu=0.2)] * 60)
     # A lock or a full pool: no load, and 900 requests wait the nine seconds for the 100 before them.
     waits = snapshot(cpu=0.2, in_flight=(900, 1, 1), latency_s=(9.0, 0.01, 0.01))
@@ -245,7 +245,7 @@ def test_a_backlog_means_busy_whatever_the_sample_says() -> None:
     assert decision.capacity_estimate[0] < 0.5 * decision.capacity_estimate[1]
 
 
-def test_a_server_that_answers_nothing_any_more_has_a_backlog_whatever_its_load() -> None:
+def test_a_server_that_stops_answering_has_a_backlog_at_any_load() -> None:
     memory, _ = steps(STEELYARD, [snapshot(cpu=0.2)] * 60)
     hangs = snapshot(cpu=(0.0, 0.2, 0.2), completed=(0, 100, 100), in_flight=(500, 1, 1))
     _, decision = steps(STEELYARD, [hangs] * 5, memory)
@@ -263,7 +263,7 @@ def test_connections_that_are_merely_open_are_no_backlog() -> None:
     assert full.columns["waiting"][0] == pytest.approx(100, abs=2)
 
 
-def test_slowness_is_punished_where_a_peer_is_idle() -> None:
+def test_slowness_costs_weight_while_a_peer_is_idle() -> None:
     _, decision = steps(STEELYARD, [snapshot(cpu=0.1, latency_s=(2.0, 0.01, 0.01))] * 30)
     assert decision.columns["slow"][0] < 0.1
     assert decision.columns["slow"][1:].tolist() == [1.0, 1.0]
@@ -300,7 +300,7 @@ def test_failures_are_punished_against_the_others() -> None:
     assert decision.columns["err"][0] == pytest.approx(0.5**3, rel=0.05)
 
 
-def test_all_failing_alike_is_nobodys_fault() -> None:
+def test_no_server_loses_weight_when_all_fail_alike() -> None:
     _, decision = steps(STEELYARD, [snapshot(failed=100)] * 60)
     assert decision.columns["err"].tolist() == [1.0] * 3
     assert decision.weights == pytest.approx(decision.baseline, rel=1e-9)

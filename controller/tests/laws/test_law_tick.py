@@ -29,7 +29,7 @@ def test_residuals_are_smoothed_by_the_second(tick_s: float) -> None:
 
 
 @pytest.mark.parametrize("tick_s", [0.5, 0.25])
-def test_what_is_in_flight_at_half_load_is_learnt_by_the_second(tick_s: float) -> None:
+def test_the_number_in_flight_at_half_load_is_learnt_by_the_second(tick_s: float) -> None:
     learnt = [after(each).scalars["in_flight_at_half"] for each in (1.0, tick_s)]
     # With 200 requests of 20 ms, four are in flight at half load; V_half begins at one.
     assert learnt[0] > 2.5
@@ -49,7 +49,7 @@ def test_windows_are_of_a_second(tick_s: float) -> None:
 
 @pytest.mark.parametrize("tick_s", [1.0, 0.5, 0.25])
 @pytest.mark.parametrize(("completed", "cpu", "within_s"), [(8, 0.8, 3), (4, 0.9, 7)])
-def test_what_takes_seconds_to_tell_is_told_whatever_the_tick(
+def test_a_change_of_seconds_is_detected_at_any_tick(
     tick_s: float, completed: float, cpu: float, within_s: float
 ) -> None:
     memory = STEELYARD.start()
@@ -74,7 +74,7 @@ def test_a_loss_need_not_wait_for_its_second_to_be_over(tick_s: float) -> None:
 
 
 @pytest.mark.parametrize("tick_s", [1.0, 0.5, 0.25])
-def test_a_backlog_is_believed_for_three_seconds_without_a_report(tick_s: float) -> None:
+def test_a_backlog_counts_for_three_seconds_without_a_report(tick_s: float) -> None:
     memory = STEELYARD.start()
     told = []
     for tick in range(round(24 / tick_s)):

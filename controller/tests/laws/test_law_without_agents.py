@@ -26,7 +26,7 @@ class InFlight(LongRequests):
 
 
 @pytest.mark.parametrize("sampled", [True, False])
-def test_what_is_in_flight_of_max_conns_shows_who_is_twice_as_fast(sampled: bool) -> None:
+def test_the_used_part_of_max_conns_shows_a_server_of_twice_the_speed(sampled: bool) -> None:
     servers = InFlight(24 * TRUE_SHARES, 0.5 / TRUE_SHARES)
     loop = Loop(law=laws.create("steelyard", {}), servers=servers, demand=18.0)
     loop.sampled = np.array([sampled])

@@ -38,7 +38,7 @@ def test_it_is_the_unit_by_unit_definition(weights: list[float], total: int, flo
 
 
 @given(WEIGHTS, st.integers(1, 3000))
-def test_the_sum_is_the_total_and_nobody_is_below_the_floor(weights: list[float], total: int) -> None:
+def test_the_sum_is_the_total_and_no_weight_is_below_the_floor(weights: list[float], total: int) -> None:
     published = quantize(np.array(weights), total)
     assert published.sum() == max(total, len(weights))
     assert published.min() >= 1

@@ -18,7 +18,7 @@ def test_within_the_headroom_nothing_crosses() -> None:
     assert parts(EVEN, of(90, 50, 10, 0), 300.0)[:3, :3] == pytest.approx(np.eye(3))
 
 
-def test_what_is_above_the_headroom_goes_where_there_is_some_by_what_is_left_there() -> None:
+def test_requests_above_the_headroom_go_to_other_zones_by_their_headroom() -> None:
     by_zone = parts(EVEN, of(150, 60, 80, 0), 300.0)
     # 100 of the 150 stay; 40 and 20 are left in the others.
     assert by_zone[0] == pytest.approx(of(100, 50 * 40 / 60, 50 * 20 / 60, 0) / 150)
@@ -32,7 +32,7 @@ def test_above_all_headroom_every_server_is_as_busy_as_the_next_and_no_more_cros
     assert demand @ (1 - np.diag(by_zone)) == pytest.approx(150)
 
 
-def test_where_nobody_knows_what_servers_can_do_it_is_envoys_rule_with_weights() -> None:
+def test_without_a_known_headroom_it_is_envoys_rule_with_weights() -> None:
     """Envoy: percent local = min(100, hosts' % / originating %), the rest if hosts' % is above it."""
     by_zone = parts(of(0.4, 0.2, 0.4, 0), of(100, 100, 100, 0), None)
     assert by_zone[1] == pytest.approx(of(0.2, 0.6, 0.2, 0))
@@ -47,7 +47,7 @@ def test_load_balancers_without_a_zone_go_by_the_weights_and_are_reckoned_with()
     assert by_zone[0] == pytest.approx(of(50, 10 * 5 / 30, 0, 10 * 25 / 30) / 60)
 
 
-def test_a_zone_without_servers_sends_where_there_is_headroom_and_a_new_one_begins_near() -> None:
+def test_a_zone_without_servers_uses_others_headroom_and_a_new_zone_begins_near() -> None:
     by_zone = parts(of(0.5, 0.5, 0, 0), of(0, 90, 30, 0), 200.0)
     assert by_zone[0] == pytest.approx(of(1, 0, 0, 0))
     assert by_zone[2] == pytest.approx(of(100 / 110, 10 / 110, 0, 0))
@@ -74,7 +74,7 @@ def test_no_zone_gets_more_than_its_part_and_a_small_change_is_a_small_change(
     assert moved <= 3 * 0.0001 * given.sum() + 1e-9
 
 
-def test_factors_give_the_parts_back_and_leave_nobody_out() -> None:
+def test_factors_give_the_parts_back_and_leave_no_zone_out() -> None:
     share = of(0.5, 0.25, 0.25, 0)
     by_zone = parts(share, of(150, 10, 40, 0), 250.0)
     told = factors(by_zone, share)
@@ -85,14 +85,14 @@ def test_factors_give_the_parts_back_and_leave_nobody_out() -> None:
     assert set(factors(np.tile(EVEN, (4, 1)), EVEN)[:, :3].ravel()) == {LARGEST_FACTOR}
 
 
-def test_what_all_were_told_is_the_mix_by_what_they_bring() -> None:
+def test_all_published_factors_are_mixed_by_the_zones_traffic() -> None:
     share = of(0.5, 0.5, 0)
     told = factors(parts(share, of(90, 10, 0), 300.0), share)
     assert mixed(told, share, of(90, 10, 0))[:2] * share[:2] == pytest.approx([0.9, 0.1], abs=0.002)
     assert mixed(told, share, of(0, 0, 0))[:2] == pytest.approx([1.0, 1.0])
 
 
-def test_what_comes_is_smoothed_and_the_factors_follow_within_seconds() -> None:
+def test_arrivals_are_smoothed_and_the_factors_follow_within_seconds() -> None:
     """At first all factors are equal. A zone with some servers away has a smaller share."""
     before = Zoning.of_peers([0, 0, 1], 2)
     assert before.followed(of(10, 10, 20), before.none()) == pytest.approx([10, 10, 20])
