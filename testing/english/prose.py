@@ -213,8 +213,10 @@ def _spans(text: str) -> str:
     return re.sub(r"%[-+.\d]*[sdrfgxi]\b|\{[^{}]*\}|https?://\S+|<[^<>]*>", CODE, text)
 
 
-# A string with a statement of Lua or SQL on a line of its own is a program.
-PROGRAM = re.compile(r"^(?:local \w+ =|if .* then|for .* do|return \w+[.(]|SELECT |UPDATE )", re.MULTILINE)
+# A string with a statement of Lua, SQL or nginx.conf on a line of its own is a program.
+PROGRAM = re.compile(
+    r"^(?:local \w+ =|if .* then|for .* do|return \w+[.(]|SELECT |UPDATE |[a-z_]+ \S+;$)", re.MULTILINE
+)
 LUA_COMMENT = re.compile(r"""(?:^|(?<=[\s,;)}"]))--+ ?\[?\[?(?![^"]*"[^"]*$)(.*)""")
 SLASHES = re.compile(r"(?:^|(?<=\s))// ?(.*)")
 HASH = re.compile(r"(?:^|(?<=\s))#+(?!!) ?(.*)")

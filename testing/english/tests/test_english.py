@@ -69,6 +69,13 @@ def test_a_program_in_a_string_is_no_message() -> None:
     assert list(blocks("a.py", text)) == []
 
 
+def test_a_configuration_of_nginx_in_a_string_is_no_message() -> None:
+    source = (
+        'CONF = """\nload_module a.so;\ndaemon off; pid nginx.pid; events { worker_connections 512; }\n"""\n'
+    )
+    assert texts("a.py", source) == []
+
+
 def test_strings_of_tests_are_no_messages() -> None:
     source = 'name = "a string of a test with many words"\n'
     assert [kind for _, kind, _ in texts("a/b.py", source)] == ["message"]
