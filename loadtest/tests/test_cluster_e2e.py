@@ -107,7 +107,7 @@ def test_nginx_says_what_it_does(cluster: Cluster) -> None:
 
 def test_share_falls_while_a_server_burns_and_returns(cluster: Cluster) -> None:
     with load_on(cluster) as load:
-        # Weights begin alike; a share of that time is not what it comes back to.
+        # Weights begin alike, so a share of that time is no reference.
         wait_until(lambda: _has_learnt_the_sizes(cluster))
         calm = load.share("server-1", 1000)
         assert cluster.request(cluster.first_server, "/burn?seconds=60&workers=3", "POST")[0] < 300
@@ -122,7 +122,7 @@ def test_share_falls_while_a_server_burns_and_returns(cluster: Cluster) -> None:
 
 @contextlib.contextmanager
 def haproxy(cluster: Cluster, folder: Path) -> Iterator[int]:
-    """Run an HAProxy with its reporter as edge-2, which nobody declares; yield its port."""
+    """Run an HAProxy with its reporter as the undeclared edge-2; yield its port."""
     port = free_port()
     servers = "\n".join(
         f"    server server-{n} 127.0.0.1:{cluster.first_server + n - 1} weight 100" for n in (1, 2, 3)
@@ -156,7 +156,7 @@ backend web
 
 @contextlib.contextmanager
 def nginx(cluster: Cluster, folder: Path) -> Iterator[int]:
-    """Run a second nginx as edge-2, which nobody declares; yield its port."""
+    """Run a second nginx as the undeclared edge-2; yield its port."""
     port, text = free_port(), (cluster.run_dir / "nginx.conf").read_text()
     own = {f":{cluster.lb};": f":{port};", str(cluster.run_dir): str(folder), "edge-1": "edge-2"}
     for old, new in own.items():

@@ -1,4 +1,4 @@
-"""The plan of a local cluster: its components, the files they read, and what the command line refuses."""
+"""The plan of a local cluster: its components, their files, and refused command lines."""
 
 import re
 from dataclasses import replace

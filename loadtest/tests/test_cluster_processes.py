@@ -1,4 +1,4 @@
-"""Which processes are a cluster's: what its folder notes, and only while it is true."""
+"""The processes of a cluster: those recorded in its folder, while they run."""
 
 import os
 from pathlib import Path

@@ -1,11 +1,11 @@
-"""`steelyard-loadtest` where only what `make up` needs is installed: the rest is refused at once."""
+"""`steelyard-loadtest` with only the packages of `make up`: other commands are refused at once."""
 
 import subprocess
 import sys
 
 import pytest
 
-# With None in their place modules are found as little as those that are not installed.
+# None in sys.modules makes a module look as if it were not installed.
 WITHOUT = """
 import sys
 sys.modules.update(dict.fromkeys(["matplotlib", "locust", "PIL", "rich", "steelyard_simulator"]))

@@ -48,7 +48,7 @@ PATIENCE_S = 110
 
 
 def compare(folder: Path, *arguments: str, temporary: str | None = None) -> subprocess.Popen[str]:
-    # Its many starts are not to take the CPU of what is measured beside it.
+    # Its many starts should not take the CPU of measurements beside it.
     command = ["nice", sys.executable, "-m", "steelyard_loadtest", "compare", *arguments]
     return subprocess.Popen(
         command,
@@ -72,7 +72,7 @@ def test_a_comparison_writes_its_figures_and_goes_on_where_it_was(tmp_path: Path
     first = compare(tmp_path, "two.toml", "--out", "results", "--only", "nginx-rr,steelyard-steelyard-swrr")
     said, _ = first.communicate(timeout=PATIENCE_S)
     assert first.returncode == 0, said
-    assert "lua-resty-balancer" in said  # that picker is not there, and is not passed over in silence
+    assert "lua-resty-balancer" in said  # that picker is missing, and is reported
     assert [row["algorithm"] for row in rows(tmp_path / "results")] == ["nginx-rr"]
 
     second = compare(tmp_path, "two.toml", "--out", "results", "--only", "nginx-ip_hash,steelyard")
@@ -92,7 +92,7 @@ def test_a_comparison_writes_its_figures_and_goes_on_where_it_was(tmp_path: Path
 
 @pytest.fixture
 def temporary() -> Iterator[str]:
-    """A folder with a short path, as a Unix socket's must be, for what a run keeps while it goes on."""
+    """A folder for a run's files, with a path short enough for a Unix socket."""
     with tempfile.TemporaryDirectory(prefix="compare-") as folder:
         yield folder
 

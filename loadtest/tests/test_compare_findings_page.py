@@ -1,4 +1,4 @@
-"""From what was measured to the page's part on the findings."""
+"""From measurements to the page's part on the findings."""
 
 import csv
 from collections.abc import Sequence

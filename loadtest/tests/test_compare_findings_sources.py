@@ -18,12 +18,12 @@ HASHES = {"IPH-srv1": "nginx-ip_hash", "IPH-srv2": "nginx-ip_hash-backwards"}
 
 
 def verdicts(source: Source, world: World) -> dict[str, Verdict]:
-    """The verdict by the sentence, without where it stands."""
+    """The verdict by the sentence, without its place in the source."""
     return {ruling.finding.statement.rpartition(" (")[0]: ruling.verdict for ruling in rulings(source, world)}
 
 
 def locust_world() -> World:
-    """The study's tables as if measured here, with what it does not print but says."""
+    """The study's tables as if measured here, with statements that it does not print as figures."""
     world: World = {}
     for name, lines in LOCUST_STUDY.terms.published.items():
         ours = HASHES.get(name) or LOCUST_STUDY.terms.algorithms[name]
@@ -72,7 +72,7 @@ def test_the_locust_study_does_not_reproduce_where_all_methods_do_the_same() -> 
     worst = (
         "IP hash to the weak server is the worst of all: less than round robin, the longest mean and median."
     )
-    assert by_statement[worst] == "partly"  # of figures that are all the same, every one is the worst
+    assert by_statement[worst] == "partly"  # with equal figures, every one is the worst
     assert by_statement["Weighted least connections does as well as least connections."] == "reproduced"
     assert by_statement["At 10 users all algorithms are similar."] == "reproduced"
 

@@ -1,4 +1,4 @@
-"""The page's words and tables, from figures that nobody had to measure."""
+"""The page's words and tables, from made-up figures."""
 
 import math
 import re
@@ -105,7 +105,7 @@ def text_of(made: Results) -> str:
 
 
 def tables_of(*measured: Measured, scenario: Scenario) -> dict[str, Table]:
-    """The tables of a scenario by their titles, without the levels that these end with."""
+    """The tables of a scenario by their titles, without the levels at their ends."""
     (view,) = views(results(*measured, scenarios=(scenario,)))
     return {block.title.partition(" at ")[0]: block for block in blocks(view)}
 
@@ -301,7 +301,7 @@ def test_the_markdown_says_how_to_do_it_again_and_defines_its_figures() -> None:
     assert "`steelyard-loadtest compare report --quick`" in text
     assert "Jain, Chiu, Hawe 1984" in text
     for line in re.findall(r"^\|[ :|-]+\|$", text, re.MULTILINE):
-        assert "---" in line  # no row of bars that is not a table's rule
+        assert "---" in line  # every row of bars is a table's rule
 
 
 def test_every_row_of_a_markdown_table_has_as_many_fields_as_its_head() -> None:

@@ -47,7 +47,7 @@ def trial(
 
 
 def write(out: Path, scenario: Scenario, *measured: Measured, interrupted: bool = False) -> list[str]:
-    """Write a page, see that its files are what they are called, and return their names."""
+    """Write a page, check its files by their names, and return these."""
     results = Results(
         scenarios=(scenario,),
         measured=list(measured),

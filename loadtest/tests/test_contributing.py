@@ -11,7 +11,7 @@ NOT_YET = re.compile(r"/(test_law_)?mine(_spec)?\.")
 
 
 def paths() -> list[str]:
-    """Return what the page names as a path of this tree: in backquotes, in a command, behind a link."""
+    """Return the page's paths of this tree: in backquotes, in a command, behind a link."""
     ours = [each.name for each in ROOT.iterdir() if each.is_dir() and not each.name.endswith("-results")]
     folders = [re.escape(name) for name in ours if not name.startswith(".")]
     paths = re.findall(rf"(?<![\w/.-])(?:{'|'.join(folders)})/[\w./-]+", PAGE)

@@ -1,4 +1,4 @@
-"""The servers behind the proxies, and who is compared."""
+"""The servers behind the proxies, and the contenders."""
 
 import ipaddress
 from collections import Counter

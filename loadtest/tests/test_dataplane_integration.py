@@ -1,4 +1,4 @@
-"""Seconds of the real thing: its figures are not judged here, only that there are some."""
+"""A real measurement of a few seconds: figures exist, but are not judged."""
 
 import csv
 import os

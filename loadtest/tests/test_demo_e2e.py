@@ -1,4 +1,4 @@
-"""A short demo on a whole cluster: its tables, its files, and what is kept when it is interrupted."""
+"""A short demo on a whole cluster: its tables, its files, and its results after an interruption."""
 
 import csv
 import json
@@ -98,7 +98,7 @@ def test_a_demo_loads_burns_and_leaves_tables_figures_and_plot(cluster: Cluster,
 def test_ctrl_c_during_the_second_burn_keeps_the_first_load_and_stops_burning(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    # A burnt server may take seconds to say that it is: one that burns for three has been missed.
+    # A burnt server may take seconds to report it, so a burn of three seconds was missed.
     command = cluster.demo(tmp_path, "--seconds", "18")
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as demo:
         assert demo.stderr

@@ -117,7 +117,7 @@ class HTTPConnectionClosed(Exception):
 )
 def test_an_error_has_a_kind_in_one_line(error: Exception, kind: str) -> None:
     assert failures.of_error(error).startswith(kind)
-    assert len(failures.of_error(error)) <= len("other: ") + failures.MOST
+    assert len(failures.of_error(error)) <= len("other: ") + failures.LONGEST_KIND
 
 
 def test_a_status_from_400_on_is_a_failure() -> None:

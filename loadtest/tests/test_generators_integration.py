@@ -1,4 +1,4 @@
-"""Every generator against a small server that answers, fails, stalls, closes, or never answers."""
+"""Every generator with a small server: answers, failures, stalls, closed connections, no answer."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ STALL_AFTER_S, STALL_S = 1.0, 1.0
 class Server(AnsweringServer):
     """Answers as the path says.
 
-    /fine: at once; /tenth: 503 every tenth time. /stall: after a pause, once. /hang: no more after a second;
+    /fine: at once; /tenth: 503 every tenth time. /stall: after a pause, once. /hang: no more after a second.
     /close: never, but closes. /once: once on each connection, and closes at the second. A client that asks
     for it has the connection closed.
     """

@@ -1,4 +1,4 @@
-"""The engine's model and its blocks: tokens are conserved, blocks bounded, and who came first is first."""
+"""The engine's model and its blocks: tokens are conserved, blocks are bounded, and order is kept."""
 
 from collections.abc import Sequence as Items
 
@@ -122,7 +122,7 @@ prompts = st.tuples(
 
 
 def prefixes(words: Items[int]) -> tuple[int, ...]:
-    """Return a key of each block that stands for all before it too."""
+    """Return each block's key, which stands for all earlier blocks, too."""
     return tuple(hash(tuple(words[: at + 1])) for at in range(len(words)))
 
 
@@ -130,8 +130,7 @@ def prefixes(words: Items[int]) -> tuple[int, ...]:
 def test_tokens_are_conserved_and_blocks_bounded_whatever_comes(
     script: list[tuple[list[int], int, int, str, int]], capacity: int
 ) -> None:
-    engine = Engine()
-    engine.blocks = Blocks(capacity)
+    engine = Engine(blocks=Blocks(capacity))
     stayed, left = list[Sequence](), list[Sequence]()
 
     def step() -> None:

@@ -1,4 +1,4 @@
-"""Seconds of the real thing, before real engines: figures are not judged, only that all are there."""
+"""A real measurement of a few seconds, before engine processes: all figures exist, but are not judged."""
 
 import http.client
 import json
@@ -25,7 +25,7 @@ MODULE = "steelyard_loadtest.inference.engine_server"
 
 @pytest.fixture
 def port(tmp_path: Path) -> Iterator[int]:
-    """Return the port of an engine that is a thousand times as fast as it was."""
+    """Return the port of an engine at a thousand times its speed."""
     (port,) = free_ports(1)
     process = Process([sys.executable, "-m", MODULE, str(port), "1", "1000"], tmp_path / "log")
     process.wait_listening(port)

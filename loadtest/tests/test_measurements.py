@@ -1,4 +1,4 @@
-"""Trials: their order, what is observed in them, and that nothing of them is lost."""
+"""Trials: their order and observations, and that nothing is lost."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -62,7 +62,7 @@ def test_intervals_count_what_was_served_and_divide_cpu_by_the_limit() -> None:
     assert first.cpu_utilization == pytest.approx(0.5)  # 0.1 s in 1 s of 0.2 cores
     assert (second.server, second.served, second.share) == ("b", 10, 0.25)
     assert second.t_s == first.t_s  # one moment, in any order of reading
-    assert second.cpu_utilization == pytest.approx(0.5, rel=0.01)  # of one core, where there is no limit
+    assert second.cpu_utilization == pytest.approx(0.5, rel=0.01)  # of one core, without a limit
 
 
 def test_cpu_is_divided_by_what_a_limit_that_drifts_was_then() -> None:

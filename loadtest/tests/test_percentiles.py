@@ -61,4 +61,4 @@ def test_a_percentile_is_given_when_a_request_lies_beyond_it() -> None:
     assert latency_at(points, 0.99, 100) == 99.0
     assert latency_at(points, 0.99, 99) is None
     assert latency_at(points, 0.999, 100) is None
-    assert latency_at(points, 0.42, 100) is None  # the generator did not tell that one
+    assert latency_at(points, 0.42, 100) is None  # the generator did not report that one

@@ -1,4 +1,4 @@
-"""The list of pickers that tests, lab and simulator read is the one that nginx has."""
+"""Tests, lab and simulator read the same list of pickers as nginx."""
 
 import re
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""The rule of `.importlinter` that holds pure modules to what they say of themselves."""
+"""The rule of `.importlinter` for modules whose docstring says "Pure"."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Plots that are declared become small PNG files."""
+"""Declared plots become small PNG files."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Tables that are declared once: Markdown and text of the same fields."""
+"""Tables declared once: Markdown and text of the same fields."""
 
 from dataclasses import dataclass
 

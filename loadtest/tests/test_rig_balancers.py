@@ -1,4 +1,4 @@
-"""Every balancer of a comparison, by its real program, in front of servers that count."""
+"""Every balancer of a comparison, by its real program, in front of counting servers."""
 
 import contextlib
 import http.client
@@ -117,7 +117,7 @@ def webs() -> Iterator[Mapping[str, Web]]:
 
 @cache
 def programs() -> Programs:
-    """Return what is on this machine."""
+    """Return the programs of this machine."""
     return find_programs.find(None)
 
 
@@ -147,7 +147,7 @@ def before(webs: Mapping[str, Web], algorithm: str, place: Place, scenario: Scen
 
 
 def get(url: str) -> str:
-    """Return who answered a request on a connection of its own."""
+    """Return the name of the server that answered a request on a new connection."""
     connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=PATIENCE_S)
     try:
         connection.request("GET", "/", headers={"Connection": "close"})
@@ -216,7 +216,7 @@ def test_several_balancers_are_as_many_processes_each_of_which_answers(
 
 
 def exchange(url: str) -> tuple[str, int]:
-    """Ask a balancer of ours, which tells in the face of requests alone: its exchange and who is in it."""
+    """Ask a balancer of ours for its exchange and the balancers in it; only requests update them."""
     answers(url, 3)
     document = http_ask.look("127.0.0.1", int(url.rpartition(":")[2]), "/steelyard/status")
     assert document is not None
@@ -247,7 +247,7 @@ def test_nginx_s_cpu_time_outlives_the_workers_that_a_reload_ends(
         (old,) = workers(balancer)
         balancer.set_members(["server-1"])
         wait_until(lambda: old not in workers(balancer))
-        # The kernel keeps user and system time of what has ended in hundredths.
+        # The kernel keeps an ended process's user and system time in hundredths.
         assert (balancer.cpu_s() or 0) > earlier - 0.02
         assert earlier > 0.04
 
@@ -258,7 +258,7 @@ def workers(balancer: Balancer) -> list[int]:
 
 
 def shares(place: Place) -> dict[str, float]:
-    """Return what our controller publishes."""
+    """Return our controller's published table."""
     _, body = http_ask.ask("127.0.0.1", place.api_port, "/v1/upstreams/web/weights")
     weights = {peer["id"]: peer["weight"] for peer in json.loads(body)["peers"] if peer["state"] == "up"}
     return {name: weights.get(name, 0) / sum(weights.values()) for name in NAMES}
@@ -295,7 +295,7 @@ def test_a_dead_controller_is_reported_with_its_last_words(webs: Mapping[str, We
 
 @contextlib.contextmanager
 def agents(port: int, cpu: Mapping[str, float]) -> Iterator[None]:
-    """Write samples of servers that use so much of everything, several times a second."""
+    """Write samples of servers with this utilization of everything, several times a second."""
     over = threading.Event()
 
     def write() -> None:

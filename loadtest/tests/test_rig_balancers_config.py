@@ -1,4 +1,4 @@
-"""Every program accepts the configuration that it gets for every algorithm."""
+"""Every program accepts its configuration for every algorithm."""
 
 import os
 import re
@@ -26,12 +26,12 @@ NAMES = ("server-1", "server-2", "server-3")
 
 @cache
 def programs() -> Programs:
-    """Return what is on this machine."""
+    """Return the programs of this machine."""
     return find_programs.find(None)
 
 
 def configured(algorithm: Algorithm, folder: Path) -> render.Scene:
-    """Return a scene of servers that need not be there, with every file written."""
+    """Return a scene with every file written; its servers need not exist."""
     place = Place(
         folder=folder,
         checkout=CHECKOUT,

@@ -38,7 +38,7 @@ SCENARIO = Scenario(
 
 @cache
 def programs() -> Programs:
-    """Return what is on this machine."""
+    """Return the programs of this machine."""
     return find_programs.find(None)
 
 

@@ -140,7 +140,7 @@ def test_ours_has_the_generator_s_block_and_begins_with_every_server() -> None:
 def test_the_controller_has_the_law_the_picker_and_knows_nothing_of_capacities(law: str, picker: str) -> None:
     web = controller(f"steelyard-{law}-{picker}")
     assert (web["law"], web["picker"], web["load_balancers"]) == (law, picker, ["edge-1"])
-    # The paper's law takes its initial weights from what the agents report (eq 5).
+    # The paper's law takes its initial weights from the agents' reports (eq 5).
     baseline = {} if law == "paper" else {"baseline": 1}
     assert web["peers"] == [
         {"id": f"server-{number}", "address": f"127.0.0.1:2010{number}"} | baseline for number in (1, 2, 3)

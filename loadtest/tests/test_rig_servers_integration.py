@@ -75,7 +75,7 @@ def utilization(before: Reading, after: Reading) -> float:
 
 
 def started_from(folder: Path) -> list[psutil.Process]:
-    """Return the processes that have the folder in their command line."""
+    """Return the processes with the folder in their command line."""
     daemons = []
     for process in psutil.process_iter():
         try:

@@ -1,4 +1,4 @@
-"""The rule of `.importlinter` that holds each package to its rooms."""
+"""The rule of `.importlinter` for the rooms of each package."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ AGENT = ["command", "record : sample", "reading"]
 
 
 def of(agent: list[str], imports: list[tuple[str, str]]) -> Any:
-    """Return the contract, and what it says of a package with these rooms and imports."""
+    """Return the contract, and its result for a package with these rooms and imports."""
     graph = grimp.ImportGraph()
     for name in ("", ".command", ".record", ".sample", ".reading"):
         graph.add_module(f"steelyard_agent{name}")

@@ -1,4 +1,4 @@
-"""Scenarios: ours are sound, and what is wrong in one's own is said by name."""
+"""Scenarios: ours are valid, and mistakes in a user's own are named."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The count of answers in a file, what is counted, and the load report that an answer carries."""
+"""The count of answers in a file, the counted requests, and an answer's load report."""
 
 import asyncio
 from pathlib import Path
@@ -98,7 +98,7 @@ VALUE = "TEXT cpu_utilization=0.42"
 
 
 class Load:
-    """A clock and a count that the test moves."""
+    """A clock and a count under the test's control."""
 
     def __init__(self) -> None:
         self.now_s = 50.0

@@ -19,7 +19,7 @@ from steelyard_loadtest.server.cpu_limit import (
 
 @pytest.fixture
 def mount(tmp_path: Path) -> Path:
-    """A hierarchy's root, with the group below it that servers share."""
+    """A hierarchy's root, with the servers' common group below it."""
     (tmp_path / PARENT).mkdir()
     for folder in (tmp_path, tmp_path / PARENT):
         (folder / "cgroup.subtree_control").write_text("memory pids\n")

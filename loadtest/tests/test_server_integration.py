@@ -32,7 +32,7 @@ MEASURED_S = 3.0  # 0.6 s of CPU: 60 of the kernel's clock ticks
 V1_CPU = Path("/sys/fs/cgroup/cpu")
 
 WITHOUT_GROUPS = ("unshare", "--mount", "sh", "-c", 'umount -lR /sys/fs/cgroup && exec "$@"', "sh")
-"""As for who is not root, and in many a container: no control group can be made."""
+"""As without root, and in many containers: no control group can be made."""
 
 
 class Running:
@@ -68,7 +68,7 @@ class Running:
         return document
 
     def cpu_seconds(self) -> float:
-        """Return what the server and its burners, all of which still run, have used."""
+        """Return the CPU time of the server and its burners, which all still run."""
         times = [process.cpu_times() for process in [self.seen, *self.seen.children()]]
         return sum(used.user + used.system for used in times)
 
@@ -99,7 +99,7 @@ def burning_share(server: Running) -> float:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Start servers, which are ended after the test."""
+    """Start servers, and end them after the test."""
     started: list[Running] = []
 
     def start(*flags: str, **more: Any) -> Running:
@@ -114,7 +114,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A server without a limit, for the tests that only ask it something."""
+    """A server without a limit, for tests that only send requests."""
     running = Running(tmp_path_factory.mktemp("server")).wait_until_ready()
     yield running
     running.end()

@@ -1,4 +1,4 @@
-"""A limit that is held by pauses: nobody answers before the CPU time that was used is paid."""
+"""A limit held by pauses: an answer waits until the used CPU time is paid."""
 
 import time
 

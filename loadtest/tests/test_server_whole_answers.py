@@ -9,7 +9,7 @@ from uvicorn.server import ServerState
 
 
 class Wire(asyncio.Transport):
-    """Keeps what is written, write by write."""
+    """Keeps the written data, write by write."""
 
     def __init__(self) -> None:
         super().__init__()

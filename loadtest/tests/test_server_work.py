@@ -1,4 +1,4 @@
-"""The work of one request: matrices, and the emulated slow disk on a clock that the test moves."""
+"""The work of one request: matrices, and the emulated slow disk on the test's own clock."""
 
 from collections.abc import Callable
 from random import Random

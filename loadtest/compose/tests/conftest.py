@@ -1,4 +1,4 @@
-"""One cluster in containers for all the tests here, which leave it as whole as they found it."""
+"""One cluster in containers for all tests here; each leaves it whole."""
 
 import subprocess
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 @pytest.fixture
 def visitors(stack: Stack) -> Iterator[Visitors]:
-    """Requests all through the test, the first hundred of which are answered."""
+    """Requests throughout the test; the first hundred are answered."""
     # About a third of what the three servers can do, which have one core together. Each new connection would
     # cost the engine's proxy and the kernel's table of connections.
     with Visitors(stack.lb_port, requests_per_s=90, connections=12) as visitors:

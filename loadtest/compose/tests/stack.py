@@ -34,7 +34,7 @@ def run(
     timeout_s: float = 120,
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in the checkout to its end; fail the test with what it said where it fails."""
+    """Run a command in the checkout to its end; fail the test with its output if it fails."""
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=timeout_s, cwd=CHECKOUT, env=environment
     )
@@ -45,7 +45,7 @@ def run(
 
 
 def compose_command() -> list[str]:
-    """Return the compose that is here: version 2 if there is one, else docker-compose 1.29."""
+    """Return the installed compose: version 2, or docker-compose 1.29."""
     if subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode == 0:
         return ["docker", "compose"]
     if shutil.which("docker-compose"):
@@ -54,7 +54,7 @@ def compose_command() -> list[str]:
 
 
 def until(holds: Callable[[], Any], what: str, *, patience_s: float = PATIENCE_S) -> Any:
-    """Wait until something holds, and return it; fail the test where it never does."""
+    """Wait until something holds, and return it; fail the test if it never does."""
     deadline = time.monotonic() + patience_s
     while True:
         answer = holds()
@@ -119,7 +119,7 @@ class Stack:
         )
 
     def is_ready(self) -> bool:
-        """Tell whether nginx has a fresh table and the controller a sample of every server."""
+        """Return whether nginx has a fresh table and the controller a sample of every server."""
         web = self.status()
         return (
             web is not None
@@ -130,14 +130,14 @@ class Stack:
         )
 
     def asks_prometheus(self, question: str) -> Any:
-        """Return the data of Prometheus's answer; None where it has none."""
+        """Return the data of Prometheus's answer; None without any."""
         document = self.json(self.prometheus_port, f"/api/v1/{question}")
         return document["data"] if document else None
 
     # Its own description
 
     def get(self, port: int, path: str) -> tuple[int, bytes]:
-        """GET a path on a published port; (0, why) where nobody answers."""
+        """GET a path on a published port; (0, reason) without an answer."""
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
         try:
             connection.request("GET", path)
@@ -163,26 +163,26 @@ class Stack:
             connection.close()
 
     def json(self, port: int, path: str) -> Any:
-        """Return the document at a path; None where there is none."""
+        """Return the document at a path; None without one."""
         status, body = self.get(port, path)
         return json.loads(body) if status == 200 else None
 
     def status(self) -> Any:
-        """Return nginx's own account of the upstream; None where it has none."""
+        """Return nginx's own status of the upstream; None without one."""
         document = self.json(self.status_port, "/steelyard/status")
         return document["upstreams"]["web"] if document else None
 
     def service(self, controller: str) -> Any:
-        """Return what a controller says of itself; None where it does not answer."""
+        """Return a controller's own status; None without an answer."""
         return self.json(self.api_ports[controller], "/v1/service")
 
     def leader(self) -> str | None:
-        """Return the controller that leads; None where none does, or two say so."""
+        """Return the leading controller; None if none leads, or two report it."""
         leading = [name for name in CONTROLLERS if (self.service(name) or {}).get("role") == "leader"]
         return leading[0] if len(leading) == 1 else None
 
     def web(self) -> Any:
-        """Return the upstream as a controller that answers tells it; one without peers where none does."""
+        """Return the upstream from a controller; one without peers if none answers."""
         for port in self.api_ports.values():
             document = self.json(port, "/v1/upstreams/web")
             if document:
@@ -190,7 +190,7 @@ class Stack:
         return {"peers": []}
 
     def shares(self) -> dict[str, float]:
-        """Return each server's share of the weights that are published."""
+        """Return each server's share of the published weights."""
         peers = self.web()["peers"]
         total = sum(peer["weight"] for peer in peers)
         return {peer["id"]: peer["weight"] / total for peer in peers}
@@ -208,7 +208,7 @@ class Stack:
         return json.loads(run(["docker", "inspect", self.container(service)]).stdout)[0]
 
     def kill(self, service: str) -> None:
-        """Kill a container with SIGKILL; the engine takes that for a wish, and does not start it again."""
+        """Kill a container with SIGKILL. The engine considers that intended, and does not restart it."""
         run(["docker", "kill", self.container(service)])
 
     def start(self, service: str) -> None:
@@ -217,11 +217,11 @@ class Stack:
         self.until_healthy(service)
 
     def until_healthy(self, service: str) -> None:
-        """Wait until the engine says that a container is healthy."""
+        """Wait until the engine reports a container as healthy."""
         until(lambda: self.health(service) == "healthy", f"{service} is healthy")
 
     def health(self, service: str) -> str:
-        """Return a container's health, or its state where it does not run."""
+        """Return a container's health, or its state if it does not run."""
         state = self.inspect(service)["State"]
         return str(state["Health"]["Status"] if state["Running"] and "Health" in state else state["Status"])
 
@@ -230,7 +230,7 @@ class Stack:
         return run(["docker", "exec", self.container(service), "bash", "-c", script], check=check)
 
     def burn(self, server: str, request: str) -> None:
-        """Start or stop burners of CPU in a server's container; it takes that from its own loopback only."""
+        """Start or stop burners of CPU in a server's container from its own loopback."""
         sends = f"printf '{request} HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n' >&3"
         asks = f"exec 3<>/dev/tcp/127.0.0.1/8080; {sends}; read -r _ status _ <&3; echo $status"
         answer = self.inside(server, asks).stdout.strip()
@@ -238,7 +238,7 @@ class Stack:
             pytest.fail(f"{server}: {request}: {answer}")
 
     def left(self) -> dict[str, str]:
-        """Return what the engine still has of the project: containers, volumes, networks."""
+        """Return the engine's remains of the project: containers, volumes, networks."""
         ours = f"label=com.docker.compose.project={PROJECT}"
         return {
             "containers": run(["docker", "ps", "-a", "-q", "--filter", ours]).stdout,

@@ -1,4 +1,4 @@
-"""The chart's pods as containers: they start with what the chart gives them, and serve."""
+"""The chart's pods as containers: they start with the chart's settings, and serve."""
 
 import subprocess
 import threading
@@ -27,7 +27,7 @@ MEMCACHED = "steelyard-memcached.lb.svc.cluster.local:11211"
 
 VALUES: dict[str, Any] = {
     "images": {"tag": TAG},
-    # There is no API server behind these containers: what it would say stands here.
+    # These containers have no API server, so its answers are here.
     "discovery": {"enabled": False},
     "upstreams": {"web": {"peers": [{"id": name, "address": f"{name}.shop:8080"} for name in SERVERS]}},
     "dataplane": {"hosts": {"default": "web"}},
@@ -95,7 +95,7 @@ def pods(images: None, tmp_path: Path) -> Iterator[Pods]:  # noqa: ARG001
 
 
 def get(url: str) -> tuple[int, Any]:
-    """GET JSON; (0, None) where nobody answers."""
+    """GET JSON; (0, None) without an answer."""
     try:
         answer = httpx.get(url, timeout=60, trust_env=False)
     except httpx.HTTPError:
@@ -104,7 +104,7 @@ def get(url: str) -> tuple[int, Any]:
 
 
 def answers(url: str) -> bool:
-    """Tell whether a GET is answered well, with JSON or not."""
+    """Return whether a GET has a good answer, with JSON or not."""
     try:
         return httpx.get(url, timeout=60, trust_env=False).is_success
     except httpx.HTTPError:
@@ -134,12 +134,12 @@ def test_the_pods_start_as_the_chart_says_and_every_request_is_answered(pods: Po
         return web and all(peer["utilization"] is not None for peer in web["peers"]) and web
 
     for name in edges:
-        # The servers' names are known since a moment ago, and are looked up again every few seconds.
+        # The servers' names are new, and are looked up again every few seconds.
         until(partial(answers, f"http://{pods.address(name, 'dataplane')}:8080/"), f"{name} has servers")
     with Visitors(port, requests_per_s=60, connections=8) as visitors:
         visitors.next(200)
         web = until(measured, "the sidecars' samples have come")
-        # From the sidecar: the application's CPU, of the limit that the pod gives it.
+        # From the sidecar: the application's CPU, relative to the pod's limit.
         assert {peer["utilization"]["cpu"] is not None for peer in web["peers"]} == {True}
         until(
             lambda: all(get(f"{api}/v1/upstreams/web")[1]["load_balancers"].get(name) for name in edges),

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.compose, pytest.mark.timeout(1200)]
 
 SERVICES = ("nginx", *CONTROLLERS, *SERVERS, "memcached", "redis")
 
-# Longer than a table is fresh (3 s), than a lease (3 s), and than a sample lives (3 s).
+# Longer than a table is fresh, a lease lasts and a sample lives (3 s each).
 A_WHILE = 400
 
 
@@ -166,7 +166,7 @@ def test_redis_is_killed(stack: Stack, visitors: Visitors) -> None:
 
 def test_a_server_is_killed(stack: Stack, visitors: Visitors) -> None:
     stack.kill("server-2")
-    # Requests that were in flight on it are asked of another one: they are GETs.
+    # Its requests in flight are GETs, so another server gets them.
     visitors.next(A_WHILE)
     assert visitors.share("server-2") == 0
     stack.start("server-2")
@@ -194,7 +194,7 @@ def test_an_agent_is_killed(stack: Stack, visitors: Visitors) -> None:
 def test_a_container_that_dies_by_itself_is_started_again(stack: Stack, visitors: Visitors) -> None:
     leader = until(stack.leader, "a leader")
     before = stack.inspect(leader)["RestartCount"]
-    # Not `docker kill`, which the engine takes for a wish.
+    # Not `docker kill`, which the engine considers intended.
     pid = stack.inspect(leader)["State"]["Pid"]
     stack.inside(leader, "kill -TERM 1")
     until(lambda: stack.inspect(leader)["State"]["Pid"] not in (0, pid), f"{leader} was started again")

@@ -61,7 +61,7 @@ WORK = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """A container that is all of its pod; `groups` are the pod's, as the kubelet would have made them."""
+    """A container that is its whole pod; `groups` are the pod's, as a kubelet makes them."""
 
     name: str
     uid: str
@@ -75,7 +75,7 @@ class Running:
 
 @dataclass(slots=True)
 class Counter:
-    """CPU seconds that a pod has used by its group's own counter, read many times a second."""
+    """CPU seconds of a pod by its group's own counter, read many times a second."""
 
     one: Running
     seen: list[tuple[float, float]] = field(default_factory=list)
@@ -85,7 +85,7 @@ class Counter:
         self.seen.append((time.time(), cgroup_files.used_s(Path("/"), self.one.groups["cpuacct"])))
 
     def cores(self, record: SampleRecord) -> float:
-        """Return the cores in use in a sample's interval, as nearly as it was looked at."""
+        """Return the cores in use in a sample's interval, as precisely as it was read."""
         end_s = record.taken_at_ms / 1000
         before, after = (
             min(self.seen, key=lambda one: abs(one[0] - at_s)) for at_s in (end_s - record.interval_s, end_s)
@@ -161,7 +161,7 @@ def _removed(folder: Path) -> bool:
 
 @pytest.fixture
 def api(tmp_path: Path, pods: dict[str, Running]) -> Iterator[PodsApiServer]:
-    """An API server that lists the three pods."""
+    """An API server with a list of the three pods."""
     with pods_api_server(tmp_path / "account") as running:
         running.body = pod_list(*(pod(one.name, one.uid) for one in pods.values()))
         yield running
@@ -185,7 +185,7 @@ def agent(image: str, api: PodsApiServer, memcached: Daemon) -> Iterator[str]:
 
 
 def sample_of(memcached: Daemon, peer: str) -> SampleRecord | None:
-    """Return the sample of a pod that lies there now."""
+    """Return the present sample of a pod."""
     client = Client(("127.0.0.1", memcached.port), connect_timeout=10, timeout=10)
     try:
         value = client.get(wire.sample_key("web", peer))
@@ -199,7 +199,7 @@ def sample_of(memcached: Daemon, peer: str) -> SampleRecord | None:
 
 
 def newer_than(memcached: Daemon, peer: str, seq: int) -> SampleRecord:
-    """Wait for a sample of a pod that is newer than its number `seq`; return it."""
+    """Wait for a sample of a pod after number `seq`; return it."""
     records: list[SampleRecord] = []
 
     def look() -> bool:
@@ -213,7 +213,7 @@ def newer_than(memcached: Daemon, peer: str, seq: int) -> SampleRecord:
 
 
 def column(record: SampleRecord, indicator: str) -> float:
-    """Return one of a sample's utilizations, which is there."""
+    """Return one of a sample's utilizations, which must exist."""
     value = record.utilization[INDICATORS.index(indicator)]
     assert value is not None
     return value

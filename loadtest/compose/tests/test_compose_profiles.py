@@ -1,4 +1,4 @@
-"""The profiles of docker-compose.yml, and what its commands leave and say."""
+"""The profiles of docker-compose.yml, and the remains and messages of its commands."""
 
 import json
 import os

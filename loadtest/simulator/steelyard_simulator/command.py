@@ -35,7 +35,7 @@ from steelyard_simulator.studies.study import simulated
 
 INFERENCE = "simulate inference"
 
-MOST = 100_000
+LARGEST_NUMBER = 100_000
 """Maximum of seeds, servers and load balancers: ten times the servers of the largest table."""
 
 IN_COMMAND = ("quick", "servers", "load_balancers", "seeds", "seed", "only")
@@ -85,10 +85,13 @@ def _add_study(parser: argparse.ArgumentParser, study: Study) -> None:
     flag, (quick, _) = parser.add_argument, study.quick
     flag("--quick", action="store_true", help=quick)
     seeds = f"runs of each trial, each with its own seed (default {study.seeds})"
-    flag("--seeds", type=flags.whole(1, MOST, "seeds"), metavar="N", help=seeds)
+    flag("--seeds", type=flags.whole(1, LARGEST_NUMBER, "seeds"), metavar="N", help=seeds)
     flag("--seed", type=int, default=1, help="first seed (default %(default)s)")
     flag(
-        "--jobs", type=flags.whole(1, MOST, "processes"), metavar="N", help="processes (default: one a core)"
+        "--jobs",
+        type=flags.whole(1, LARGEST_NUMBER, "processes"),
+        metavar="N",
+        help="processes (default: one a core)",
     )
     flags.add_output(parser, f"bench-results/{study.name}")
     name = f"simulate {study.name}"
@@ -155,7 +158,7 @@ def _evidence_page(_: argparse.Namespace, runs: Runs, command: str) -> Page:
 
 def _sizes(what: str, default: Sequence[int]) -> Mapping[str, Any]:
     text = f"{what} (default {','.join(map(str, default))})"
-    return {"type": flags.ascending(flags.whole(1, MOST, "them")), "metavar": "N,...", "help": text}
+    return {"type": flags.ascending(flags.whole(1, LARGEST_NUMBER, "them")), "metavar": "N,...", "help": text}
 
 
 def _only(known: Callable[[], Iterable[str]], metavar: str) -> Mapping[str, Any]:

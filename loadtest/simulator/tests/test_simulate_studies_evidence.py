@@ -15,17 +15,17 @@ from steelyard_simulator.model import Balancing, OpenClients, RunResult, Server,
 from steelyard_simulator.simulated_server import able_at, speed_edges
 from steelyard_simulator.studies.evidence_clusters import (
     ALGORITHMS,
-    ALONE,
-    BLIND,
+    BEHIND_16,
+    BEHIND_16_FASTER,
     CSWRR,
     DEFAULT,
     DRAIN_S,
+    NGINX_LEAST_CONN,
+    OUR_LEAST_CONN_EQUAL,
     OURS,
-    OURS_BLIND,
     REFERENCE,
-    SHARED,
-    SHARED_MORE,
-    TRUE_ALONE,
+    TRUE_WEIGHTS_ALONE,
+    WEIGHTS_ALONE,
     EvidenceTrial,
     clusters,
 )
@@ -115,7 +115,9 @@ def test_load_is_of_the_least_that_the_servers_can_do(name: str) -> None:
 
 
 def test_every_cluster_stands_behind_4_and_16_load_balancers_that_share_too() -> None:
-    shared, more = (EvidenceTrial(cluster="two", algorithm=name).case() for name in (SHARED, SHARED_MORE))
+    shared, more = (
+        EvidenceTrial(cluster="two", algorithm=name).case() for name in (BEHIND_16, BEHIND_16_FASTER)
+    )
     assert (shared.balancers, shared.exchange_s, more.exchange_s) == (16, 0.007, 0.004)
     alone = EvidenceTrial(cluster="two", algorithm=DEFAULT).case()
     assert replace(shared, balancers=1, exchange_s=0.0) == alone
@@ -160,7 +162,7 @@ def test_a_server_is_back_when_it_stays_at_most_of_its_fair_share(after: list[fl
 
 
 def test_nobody_recovers_where_no_law_runs() -> None:
-    blind = replace(MENDED, balancing=ALGORITHMS[BLIND])
+    blind = replace(MENDED, balancing=ALGORITHMS[NGINX_LEAST_CONN])
     assert math.isnan(figures_of(blind, result([0.5] * 9))["whole_after_s"])
 
 
@@ -188,7 +190,7 @@ def made_up(p99_ms: dict[str, float], *, whole_s: float = 2.0, failed: float = 0
 
 
 def test_the_report_tells_ratios_and_which_targets_are_met() -> None:
-    ours = {DEFAULT: 8.0, ALONE: 50.0, TRUE_ALONE: 13.0, SHARED: 11.5}
+    ours = {DEFAULT: 8.0, WEIGHTS_ALONE: 50.0, TRUE_WEIGHTS_ALONE: 13.0, BEHIND_16: 11.5}
     text = page(
         Evidence(runs=made_up({REFERENCE: 10.0, **ours})),
         "the command",
@@ -198,12 +200,12 @@ def test_the_report_tells_ratios_and_which_targets_are_met() -> None:
     # The mean of the seeds' ratios, not the ratio of the means; 14.1 is the geometric mean of 10 and 20.
     assert "| two | 14 | 2.00 | 2.00 | 2.00 | 2.00 | 2.00 | 2.00 | 5.00 | 0.80 |" in text
     assert f"| ours at its best ({DEFAULT}): geometric mean | 0.9 | 0.80 | met |" in text
-    assert f"| weights alone ({ALONE}): worst | 2 | 5.00 | not met |" in text
+    assert f"| weights alone ({WEIGHTS_ALONE}): worst | 2 | 5.00 | not met |" in text
     assert f"({DEFAULT}): worst | 5 | 2.00 | met |" in text
-    assert f"| neighbour-rest-needed: {DEFAULT} over {OURS_BLIND} | 1 | 0.40 | met |" in text
-    assert f"| drift-30: {ALONE} over {CSWRR} | 1 | 2.50 | not met |" in text
-    assert f"| {SHARED}, over behind one: worst | 1.45 | 1.44 | met |" in text
-    assert f"| {SHARED_MORE}, over behind one: geometric mean | 1.15 | 2.50 | not met |" in text
+    assert f"| neighbour-rest-needed: {DEFAULT} over {OUR_LEAST_CONN_EQUAL} | 1 | 0.40 | met |" in text
+    assert f"| drift-30: {WEIGHTS_ALONE} over {CSWRR} | 1 | 2.50 | not met |" in text
+    assert f"| {BEHIND_16}, over behind one: worst | 1.45 | 1.44 | met |" in text
+    assert f"| {BEHIND_16_FASTER}, over behind one: geometric mean | 1.15 | 2.50 | not met |" in text
     assert "](a.png)" in text
     assert clusters()["two"].what in text
 

@@ -20,18 +20,18 @@ from steelyard_loadtest.reporting.wording import duration
 from steelyard_loadtest.scenario.algorithms import ALGORITHMS, named
 from steelyard_loadtest.scenario.definition import Scenario
 from steelyard_loadtest.scenario.file import ScenarioError
-from steelyard_loadtest.scenario.find import MORE, NAMES, ORDER, find
+from steelyard_loadtest.scenario.find import NAMES, NOT_IN_ALL, ORDER, find
 
 MARKS = "measured"
 """Marks of the lab's part of a page in docs/."""
 
-ALONE = "inference"
+INFERENCE = "inference"
 """A scenario with contenders, figures and a page of its own."""
 
 DATAPLANE = Path("bench-results/dataplane/dataplane.csv")
 """Default folder of `make bench-dataplane`'s results, the cost of a pick at many servers."""
 
-LONG = """
+EPILOG = """
 Scenarios: {scenarios}, and `all` for these;
 {more}, not included in `all`; or a TOML file of your own (docs/guides/load-lab.md).
 `inference` runs alone: streamed answers of simulated inference engines (docs/research/inference.md),
@@ -49,7 +49,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "compare",
         help="every algorithm under the same load: tables and plots",
-        epilog=LONG.format(scenarios=", ".join(ORDER), more=", ".join(MORE)),
+        epilog=EPILOG.format(scenarios=", ".join(ORDER), more=", ".join(NOT_IN_ALL)),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help="scenarios to compare (see below)")
@@ -74,7 +74,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Compare; 0, 1 (programs are missing, or nothing was measured), 2 (wrong arguments) or 130 (Ctrl-C)."""
-    if options.scenarios == [ALONE]:
+    if options.scenarios == [INFERENCE]:
         from steelyard_loadtest.inference import command as inference
 
         return exit_status("compare", inference.run, options)

@@ -23,7 +23,7 @@ UNANSWERED = "unanswered"
 
 FAILED_FROM = 400
 
-MOST = 60
+LONGEST_KIND = 60
 """Characters kept of an error without a kind of its own: a column of a table, not a log."""
 
 
@@ -41,7 +41,7 @@ def of_error(error: BaseException) -> str:
     # geventhttpclient's error for a server that closes without an answer has no base class but its own.
     if isinstance(error, ConnectionError) or type(error).__name__ == "HTTPConnectionClosed":
         return RESET
-    return "other: " + " ".join(f"{type(error).__name__} {error}".split())[:MOST].strip()
+    return "other: " + " ".join(f"{type(error).__name__} {error}".split())[:LONGEST_KIND].strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from steelyard_loadtest.machine.errors import ProgramError, UnreadableError
 from steelyard_loadtest.measurements.trials import PERCENTILES, Outcome, Quantile
 from steelyard_loadtest.templates import render_file
 
-MORE_S = 60
+GRACE_S = 60
 """Time by which the first run may exceed its own; it is killed after that."""
 
 END_S = 15.0
@@ -55,7 +55,7 @@ class Wrk:
         self.began_s: float | None = None
         """When the counted run began; None before."""
         if job.warm_up_s > 0:
-            self._child = self._run(job.warm_up_s + MORE_S)
+            self._child = self._run(job.warm_up_s + GRACE_S)
         else:
             self._count()
 

@@ -25,13 +25,13 @@ from steelyard_loadtest.inference.engine import cost_s
 
 CHARACTERS_PER_TOKEN = 4
 
-AT = (0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
+QUANTILE_PARTS = (0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 FIRST_TOKENS = (512, 897, 905, 1336, 5264, 13056, 25561, 38538, 89869, 126195)
 ADDED_TOKENS = (64, 163, 304, 534, 829, 3503, 9741, 14768, 26773, 60000)
 KEPT_PART = (0.05, 0.14, 0.36, 0.75, 0.92, 0.96, 0.98, 0.99, 1.0, 1.0)
 PAUSE_S = (24, 30, 42, 66, 123, 264, 483, 618, 1482, 3000)
 OUTPUT_TOKENS = (1, 9, 24, 156, 350, 472, 597, 742, 1120, 2000)
-"""Quantiles of the trace, at the parts AT."""
+"""Quantiles of the trace, at the parts QUANTILE_PARTS."""
 
 GOES_ON = (0.31, 0.42, 0.51, 0.59)
 """After the first turn, the second ...; the last value is for all others."""
@@ -131,7 +131,7 @@ def _conversation(random: Random, new: Iterator[int], at_s: float) -> Iterator[A
 
 
 def _drawn(random: Random, quantiles: Sequence[float]) -> float:
-    return math.exp(np.interp(random.random(), AT, np.log(quantiles)))
+    return math.exp(np.interp(random.random(), QUANTILE_PARTS, np.log(quantiles)))
 
 
 def loaded(arrivals: Sequence[Arrival], *, load: float, size: float, seconds: float) -> list[Arrival]:

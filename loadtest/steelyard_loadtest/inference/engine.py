@@ -17,7 +17,7 @@ of a 70B model (Llama 2's shapes, as Mooncake's) on a node of eight A100, with t
 """
 
 from collections import Counter, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from steelyard_loadtest.inference.blocks import BLOCK_TOKENS, Blocks
 
@@ -61,62 +61,74 @@ class Sequence:
         return self.produced >= self.output_tokens
 
 
-@dataclass(slots=True, kw_only=True)
 class Engine:
     """An engine `size` times as large as the smallest; speed: the part left of it. totals: since it began."""
 
-    size: float = 1.0
-    speed: float = 1.0
-    waiting: deque[Sequence] = field(default_factory=deque)
-    running: list[Sequence] = field(default_factory=list)
-    totals: Counter[str] = field(default_factory=Counter)
-    blocks: Blocks = field(init=False)
+    __slots__ = ("_blocks", "_running", "_waiting", "size", "speed", "totals")
 
-    def __post_init__(self) -> None:
-        """Begin with an empty cache."""
-        self.blocks = Blocks(int(self.size * CACHE_TOKENS) // BLOCK_TOKENS)
+    def __init__(self, *, size: float = 1.0, speed: float = 1.0, blocks: Blocks | None = None) -> None:
+        """Begin with an empty cache; blocks: by default those of CACHE_TOKENS."""
+        self.size, self.speed = size, speed
+        self.totals = Counter[str]()
+        self._waiting, self._running = deque[Sequence](), list[Sequence]()
+        self._blocks = blocks or Blocks(int(size * CACHE_TOKENS) // BLOCK_TOKENS)
+
+    @property
+    def waiting(self) -> list[Sequence]:
+        """Return the requests that wait, in order."""
+        return list(self._waiting)
+
+    @property
+    def running(self) -> list[Sequence]:
+        """Return the requests that run."""
+        return list(self._running)
+
+    @property
+    def blocks(self) -> Blocks:
+        """Return its memory of keys and values."""
+        return self._blocks
 
     @property
     def queue_s(self) -> float:
         """Return the time to compute all its prompts, in its present state."""
-        later = sum(one.input_tokens - self.blocks.matched(one.keys) * BLOCK_TOKENS for one in self.waiting)
-        tokens = sum(one.to_compute for one in self.running) + later
+        later = sum(one.input_tokens - self._blocks.matched(one.keys) * BLOCK_TOKENS for one in self._waiting)
+        tokens = sum(one.to_compute for one in self._running) + later
         return tokens / (PREFILL_PER_S * self.size * self.speed)
 
     @property
     def tokens(self) -> int:
         """Return the tokens of all running and waiting requests so far."""
-        return sum(one.input_tokens + one.produced for one in (*self.running, *self.waiting))
+        return sum(one.input_tokens + one.produced for one in (*self._running, *self._waiting))
 
     def add(self, sequence: Sequence) -> bool:
         """Let a request wait for its turn; False if it would never fit."""
-        if sequence.blocks > self.blocks.capacity:
+        if sequence.blocks > self._blocks.capacity:
             return False
-        self.waiting.append(sequence)
+        self._waiting.append(sequence)
         self.totals["requests"] += 1
         return True
 
     def leave(self, sequence: Sequence) -> None:
         """Forget a request whose client has left. Harmless if it has ended."""
-        if sequence in self.waiting:
-            self.waiting.remove(sequence)
-        elif sequence in self.running:
+        if sequence in self._waiting:
+            self._waiting.remove(sequence)
+        elif sequence in self._running:
             self._end(sequence)
 
     def step(self) -> tuple[float, list[Sequence]]:
         """Do a step; return its time and the sequences with a token at its end. (0, []): nothing to do."""
         self._admit()
-        if not self.running:
+        if not self._running:
             return 0.0, []
         left, got = CHUNK, list[Sequence]()
-        for one in self.running:
+        for one in self._running:
             now = min(one.to_compute, left)
             left -= now
             one.to_compute -= now
             if not one.to_compute:
                 got.append(one)
                 if now:
-                    self.blocks.computed(one.keys[one.matched :])
+                    self._blocks.computed(one.keys[one.matched :])
         for one in got:
             one.produced += 1
             if one.ended:
@@ -126,17 +138,17 @@ class Engine:
         return took_s / (self.size * self.speed), got
 
     def _admit(self) -> None:
-        while self.waiting and len(self.running) < MOST_RUNNING:
-            first = self.waiting[0]
-            matched = self.blocks.take(first.keys, first.blocks)
+        while self._waiting and len(self._running) < MOST_RUNNING:
+            first = self._waiting[0]
+            matched = self._blocks.take(first.keys, first.blocks)
             if matched is None:
                 return
             first.matched = matched
             first.to_compute = first.input_tokens - first.cached_tokens
             self.totals.update(prompt_tokens=first.input_tokens, cached_tokens=first.cached_tokens)
-            self.running.append(self.waiting.popleft())
+            self._running.append(self._waiting.popleft())
 
     def _end(self, sequence: Sequence) -> None:
-        self.running.remove(sequence)
+        self._running.remove(sequence)
         shared = sequence.matched if sequence.to_compute else len(sequence.keys)
-        self.blocks.release(sequence.keys[:shared], sequence.blocks - shared)
+        self._blocks.release(sequence.keys[:shared], sequence.blocks - shared)

@@ -10,10 +10,17 @@ FILES = Path(__file__).with_name("files")
 ORDER = ("report", "paper", "slow-one", "noisy-neighbour", "io-bound", "churn", "proxy-cost")
 """The order in which `all` runs them: the sources' first."""
 
-MORE = ("neighbour-near-capacity", "drift", "burnt-haproxy", "burnt-envoy", "worker-pool", "many-balancers")
+NOT_IN_ALL = (
+    "neighbour-near-capacity",
+    "drift",
+    "burnt-haproxy",
+    "burnt-envoy",
+    "worker-pool",
+    "many-balancers",
+)
 """Scenarios that are not in `all`: with them `make report` would take over twenty minutes."""
 
-NAMES = (*ORDER, *MORE)
+NAMES = (*ORDER, *NOT_IN_ALL)
 
 
 def find(name: str, *, quick: bool) -> Scenario:

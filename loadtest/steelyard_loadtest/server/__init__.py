@@ -1,4 +1,4 @@
-"""The demo server: a small HTTP app whose CPU can be limited and burnt, so that servers are unequal.
+"""The demo server: a small HTTP app with a CPU limit and burners, for unequal servers.
 
 Run `python -m steelyard_loadtest.server --name server-1 --port 8101 --cpu-limit 0.15`.
 """

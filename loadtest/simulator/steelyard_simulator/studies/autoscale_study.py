@@ -16,8 +16,8 @@ from steelyard_simulator.studies.measures import Figures, Runs, averaged, p99_by
 DAY_S, LOAD = 7200.0, (30, 20, 22, 50, 120, 150, 180, 150, 155, 140, 95, 55)
 CPU, DISK = Work(cpu=Draw(mean_s=0.1)), Work(cpu=Draw(mean_s=0.03), io=Draw(mean_s=0.06))
 # From ten to six, the neighbour takes half of two servers.
-BESIDE = Background(start_s=DAY_S * 10 / 24, end_s=DAY_S * 18 / 24, share=0.5, idle_utilization=0.9)
-DAYS = {"cpu": (CPU, ()), "neighbours": (CPU, (BESIDE,)), "disk": (DISK, ())}
+NEIGHBOUR = Background(start_s=DAY_S * 10 / 24, end_s=DAY_S * 18 / 24, share=0.5, idle_utilization=0.9)
+DAYS = {"cpu": (CPU, ()), "neighbours": (CPU, (NEIGHBOUR,)), "disk": (DISK, ())}
 CORES = (2, 1, 4) * 12
 HEAD = ("day: signal", "server-hours", "core-hours", "p99, ms", "seconds with p99 > 1 s")
 

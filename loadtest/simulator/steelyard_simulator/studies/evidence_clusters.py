@@ -18,20 +18,20 @@ from steelyard_simulator.studies.measures import capacities
 
 DECLARED = Path(__file__).with_name("evidence_clusters.toml")
 
-REFERENCE, BLIND = "nginx least_conn, true weights", "nginx least_conn"
+REFERENCE, NGINX_LEAST_CONN = "nginx least_conn, true weights", "nginx least_conn"
 LEAST_TIME = "nginx least_time"
-CSWRR, ALONE, DEFAULT = "Envoy CSWRR", "steelyard, vnswrr", "steelyard, vnswrr2"
+CSWRR, WEIGHTS_ALONE, DEFAULT = "Envoy CSWRR", "steelyard, vnswrr", "steelyard, vnswrr2"
 HOT_COLD, OUR_LEAST_CONN = "steelyard, hcl", "steelyard, least_conn"
-OURS_BLIND = "our least_conn, equal weights"
-TRUE_ALONE, TRUE_DEFAULT = "true weights, vnswrr", "true weights, vnswrr2"
+OUR_LEAST_CONN_EQUAL = "our least_conn, equal weights"
+TRUE_WEIGHTS_ALONE, TRUE_DEFAULT = "true weights, vnswrr", "true weights, vnswrr2"
 
-SHARED, SHARED_MORE = f"{DEFAULT} behind 16", f"{DEFAULT} behind 16, 5 % of a core"
+BEHIND_16, BEHIND_16_FASTER = f"{DEFAULT} behind 16", f"{DEFAULT} behind 16, 5 % of a core"
 
 BEHIND: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         f"{DEFAULT} behind 4": {"balancers": 4, "exchange_s": 0.007},
-        SHARED: {"balancers": 16, "exchange_s": 0.007},
-        SHARED_MORE: {"balancers": 16, "exchange_s": 0.004},
+        BEHIND_16: {"balancers": 16, "exchange_s": 0.007},
+        BEHIND_16_FASTER: {"balancers": 16, "exchange_s": 0.004},
     }
 )
 """Load balancers that exchange their requests in flight, as often as 2 % (or 5 %) of a core allows with a
@@ -40,25 +40,25 @@ dozen servers: docs/decisions/0025-others-in-flight.md."""
 ALGORITHMS: Mapping[str, Balancing] = MappingProxyType(
     {
         REFERENCE: Balancing(law=None, picker="leastconn", true_weights=True),
-        BLIND: Balancing(law=None, picker="leastconn"),
+        NGINX_LEAST_CONN: Balancing(law=None, picker="leastconn"),
         LEAST_TIME: Balancing(law=None, picker="leasttime"),
         CSWRR: Balancing(law="cswrr", picker="vnswrr"),
         "Envoy least request": Balancing(law=None, picker="lr"),
         "P2C peak EWMA": Balancing(law=None, picker="peakewma"),
         "Prequal": Balancing(law=None, picker="prequal"),
-        ALONE: Balancing(picker="vnswrr"),
+        WEIGHTS_ALONE: Balancing(picker="vnswrr"),
         DEFAULT: Balancing(picker="vnswrr2"),
         HOT_COLD: Balancing(picker="hcl"),
         OUR_LEAST_CONN: Balancing(picker="least_conn"),
-        TRUE_ALONE: Balancing(law=None, picker="vnswrr", true_weights=True),
+        TRUE_WEIGHTS_ALONE: Balancing(law=None, picker="vnswrr", true_weights=True),
         TRUE_DEFAULT: Balancing(law=None, picker="vnswrr2", true_weights=True),
-        OURS_BLIND: Balancing(law=None, picker="least_conn"),
+        OUR_LEAST_CONN_EQUAL: Balancing(law=None, picker="least_conn"),
         **dict.fromkeys(BEHIND, Balancing(picker="vnswrr2")),
     }
 )
 """By name in the report. Without a law and without true weights, all servers have the same weight."""
 
-OURS = (ALONE, DEFAULT, HOT_COLD, OUR_LEAST_CONN)
+OURS = (WEIGHTS_ALONE, DEFAULT, HOT_COLD, OUR_LEAST_CONN)
 """The default law, by picker."""
 
 QUIET_S, QUIET = 12.0, 1 / 3

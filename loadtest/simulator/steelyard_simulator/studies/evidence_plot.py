@@ -35,4 +35,4 @@ def _row(evidence: Evidence, name: str) -> list[Mark]:
 def _color(name: str) -> str:
     if name in (*declared.OURS, *declared.BEHIND):
         return ORANGE
-    return REFERENCE if name.startswith("true") else SKY if name == declared.OURS_BLIND else BLUE
+    return REFERENCE if name.startswith("true") else SKY if name == declared.OUR_LEAST_CONN_EQUAL else BLUE

@@ -53,7 +53,7 @@ FINDINGS = {
     "Prequal tolerates much more load. (6)": "p999_ms: Prequal at 141 ≤ 1400, theirs about 700 at 174",
 }
 """The paper's claims (and the figure that shows each), and the compared figures."""
-BESIDE = ("p99_ms: Steelyard / Prequal at 70 and 90", "p999_ms: Steelyard / Prequal at 141")
+COMPARED = ("p99_ms: Steelyard / Prequal at 70 and 90", "p999_ms: Steelyard / Prequal at 141")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +121,7 @@ def page(_options: argparse.Namespace, runs: Runs, command: str) -> Page:
     }
     terms = Terms(scenario="2", unit="%", algorithms={name: name for name in RULES}, published=published)
     findings = [Finding(statement=statement, checks=[check]) for statement, check in FINDINGS.items()]
-    findings.append(Finding(statement="Steelyard, for comparison", beside=BESIDE))
+    findings.append(Finding(statement="Steelyard, for comparison", beside=COMPARED))
     ruled = rulings(Source(title="", what="", mirrored="", terms=terms, findings=findings), here)
     lines = [
         [one.finding.statement, one.verdict if one.judged else "", *line]

@@ -16,10 +16,10 @@ from steelyard_simulator.studies.measures import Figures, Runs, averaged, p99_by
 ZONES, SERVERS, BALANCERS = 3, 4, 2
 FROM_S, UNTIL_S = DAY_S * 8 / 24, DAY_S * 18 / 24
 HALF_AS_MANY = (Server(cores=2, zone=1, away=((FROM_S, UNTIL_S),)),) * 2
-BESIDE = Background(start_s=FROM_S, end_s=UNTIL_S, share=0.5, idle_utilization=0.9)
+NEIGHBOUR = Background(start_s=FROM_S, end_s=UNTIL_S, share=0.5, idle_utilization=0.9)
 DAYS = {
     "half the servers": (*HALF_AS_MANY, *(Server(cores=2, zone=1),) * 2),
-    "half the CPU": (Server(cores=2, zone=1, background=(BESIDE,)),) * SERVERS,
+    "half the CPU": (Server(cores=2, zone=1, background=(NEIGHBOUR,)),) * SERVERS,
 }
 ALGORITHMS = {
     "Steelyard, zones": Balancing(zoned="steelyard"),
