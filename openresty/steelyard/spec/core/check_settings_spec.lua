@@ -28,7 +28,7 @@ describe("a check in nginx.conf", function()
         assert.equal("a.example.org", made.server_name)
     end)
 
-    it("over TLS needs no name where it trusts any certificate, and then gives none that is an address", function()
+    it("over TLS needs no name if it trusts any certificate, and then gives none that is an address", function()
         local made = settings({ path = "/", host = "10.0.0.1:443", tls = true, tls_verify = false })
         assert.is_nil(made.server_name)
         assert.equal("GET / over TLS, unverified", made.words)
@@ -40,7 +40,7 @@ describe("a check in nginx.conf", function()
         assert.equal("grpc.health.v1.Health/Check of shop.v1.Orders", made.words)
     end)
 
-    it("asks something else where TLS, its name, its verification or the service differ", function()
+    it("asks something else if TLS, its name, its verification or the service differ", function()
         local seen = {}
         for _, given in ipairs({
             { path = "/" }, { path = "/", host = "a" }, { path = "/", host = "a", tls = true },

@@ -50,7 +50,7 @@ describe("the state of a peer as text", function()
         end
     end)
 
-    it("is nothing for another address, so the peer begins anew", function()
+    it("is nothing for another address, so the peer begins again", function()
         assert.is_nil(check_verdict.read(check_verdict.write({ up = false, streak = 0 }, "10.0.0.1:80"), "10.0.0.1:81"))
     end)
 
@@ -93,7 +93,7 @@ describe("the remedy for a failure of TLS", function()
         end
     end)
 
-    it("names the versions where there is no handshake", function()
+    it("names the versions if there is no handshake", function()
         assert.matches("lua_ssl_protocols", check_verdict.remedy("TLS: handshake failed"))
     end)
 

@@ -17,7 +17,7 @@ describe("the common phase", function()
         end
     end)
 
-    it("keeps its period where the work of one takes a part of it", function()
+    it("keeps its period if the work of one takes a part of it", function()
         local due = clock_phase.after(1000, 1, 0.02)
         for n = 1, 5 do
             due = clock_phase.after(due + 0.3, 1, 0.02)

@@ -47,7 +47,7 @@ describe("the pace of exchanges", function()
         assert.equal("at rest 0.1", next_at(T + 1.1, 0, 0, 50))
     end)
 
-    it("neither rests nor is late where servers have a limit over all load balancers", function()
+    it("neither rests nor is late if servers have a limit over all load balancers", function()
         local made, next_at = pace()
         assert.equal("late 1", next_at(T, 1, 1, 1))
         made.limited = true

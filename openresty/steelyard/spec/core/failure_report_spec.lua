@@ -190,7 +190,7 @@ describe("a report of failures", function()
                     (read(text)))
     end)
 
-    it("is no news where the tables in use are far apart: somebody has put it back", function()
+    it("is no news if the tables in use are far apart: an old report was put back", function()
         for _, order in ipairs({ { 1, 130 }, { 1, 70 } }) do
             assert.equal(1, #read(text, nil, order))
         end
@@ -200,7 +200,7 @@ describe("a report of failures", function()
         assert.is_true(failure_report.decode(text, "lb-1", {}, error)) -- for an upstream that is not served here
     end)
 
-    it("is refused in another's name, and where it is none", function()
+    it("is refused in another's name, and if it is no report", function()
         assert.same({ {}, false }, { read(text, "lb-2") })
         for _, bad in ipairs({
             "", "[]", "1", '{"lb":"lb-1"}', '{"lb":"lb-1","upstreams":{"web":1}}', string.rep(" ", 70000) .. text,

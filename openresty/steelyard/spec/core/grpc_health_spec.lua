@@ -41,7 +41,7 @@ end)
 
 
 describe("the answer", function()
-    it("is the status in the message, whatever frames come before it", function()
+    it("is the status in the message, after any other frames", function()
         for number, status in pairs({ [0] = "UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN",
                                       "an unknown status" }) do
             local message = data("\0\0\0\0\2\8" .. string.char(number))
@@ -49,7 +49,7 @@ describe("the answer", function()
         end
     end)
 
-    it("is UNKNOWN where the message is empty", function()
+    it("is UNKNOWN if the message is empty", function()
         assert.equal("UNKNOWN", grpc_health.judge(SETTINGS .. HEADERS .. data("\0\0\0\0\0")))
     end)
 
@@ -74,28 +74,28 @@ describe("the answer", function()
         end
     end)
 
-    it("is none where the body is no message, or a compressed one", function()
+    it("is none if the body is no message, or a compressed one", function()
         for _, payload in ipairs({ "<html>", "\1\0\0\0\2\8\1" }) do
             local _, why = grpc_health.judge(SETTINGS .. HEADERS .. data(payload))
             assert.matches("no message of gRPC", why)
         end
     end)
 
-    it("is none where the call ends without a message, by trailers or by data", function()
+    it("is none if the call ends without a message, by trailers or by data", function()
         for _, last in ipairs({ "\0\0\1\1\5\0\0\0\1\136", HEADERS .. data("", 1) }) do
             local _, why = grpc_health.judge(SETTINGS .. last)
             assert.matches("a call that failed", why)
         end
     end)
 
-    it("is none where the server refuses the call, or ends the connection for an error", function()
+    it("is none if the server refuses the call, or ends the connection for an error", function()
         local _, why = grpc_health.judge(SETTINGS .. "\0\0\4\3\0\0\0\0\1\0\0\0\7")
         assert.matches("RST_STREAM", why)
         _, why = grpc_health.judge(SETTINGS .. "\0\0\8\7\0\0\0\0\0\0\0\0\0\0\0\0\1")
         assert.matches("GOAWAY", why)
     end)
 
-    it("is a status, a reason or nothing whatever byte is another", function()
+    it("is a status, a reason or nothing with any byte changed", function()
         local text = SETTINGS .. WINDOW_UPDATE .. HEADERS .. data("\3\0\0\0\0\2\8\1xyz", 8)
         for at = 1, #text do
             for byte = 0, 255 do
@@ -106,7 +106,7 @@ describe("the answer", function()
         end
     end)
 
-    it("still comes where the server ends the connection after it", function()
+    it("still comes if the server ends the connection after it", function()
         local going = "\0\0\8\7\0\0\0\0\0\127\255\255\255\0\0\0\0"
         assert.equal("SERVING", grpc_health.judge(SETTINGS .. going .. HEADERS .. SERVING))
     end)

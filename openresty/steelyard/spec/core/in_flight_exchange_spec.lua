@@ -176,7 +176,7 @@ describe("the exchange of requests in flight", function()
         assert.equal(2, a.stats:others(1))
     end)
 
-    it("begins anew when the store was restarted and has forgotten all", function()
+    it("begins again after a restart of the store, which has lost everything", function()
         a.raise(1, 3)
         b.raise(2, 2)
         a.round()

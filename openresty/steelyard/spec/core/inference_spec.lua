@@ -49,7 +49,7 @@ describe("the prefix of a request", function()
         assert.same({ "m\1", "a\tb" }, { request.model, request.prefix })
     end)
 
-    it("is none where there is nothing to read, whatever stands there", function()
+    it("has no prefix without a prompt, and is none if it is no JSON object", function()
         for _, body in ipairs({ "{}", '{"prompt":true}', '{"messages":[]}', '{"prompt":null}' }) do
             assert.is_nil(inference.request(body).prefix)
         end
@@ -114,7 +114,7 @@ describe("an answer", function()
         assert.same({ 1, 0 }, { inference.used(read("{" .. cached .. "}", 3), 999) })
     end)
 
-    it("is counted where it does not say", function()
+    it("counts its events if it has no usage", function()
         assert.same({ 100 + 4 * 8, 8 }, { inference.used(read(string.rep(EVENT, 9) .. "data: [DONE]\n\n", 3), 400) })
         assert.same({ 132, 8 }, { inference.used(read(string.gsub(string.rep(EVENT, 10), "\n", "\r\n"), 3), 400) })
         assert.is_nil(inference.used(read('{"choices":[]}', 3), 400))

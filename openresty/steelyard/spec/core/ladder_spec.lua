@@ -30,7 +30,7 @@ describe("the rung", function()
         assert.same({ "saved", 1 }, rung(1e6, true))
     end)
 
-    it("is bootstrap or none where there never was a table", function()
+    it("is bootstrap or none if there never was a table", function()
         assert.same({ "bootstrap", 0 }, { ladder.rung(nil, true, LIMITS, false) })
         assert.same({ "none", 0 }, { ladder.rung(nil, false, LIMITS, false) })
     end)

@@ -16,7 +16,7 @@ describe("a latency histogram", function()
         assert.is_nil(median())
     end)
 
-    it("has the median's bucket right, whatever the others took", function()
+    it("has the median's bucket right, with any other latencies", function()
         for exponent = 0, 14 do
             local low = 2 ^ exponent
             for _, latency_ms in ipairs({ low, 2 * low - 1 }) do

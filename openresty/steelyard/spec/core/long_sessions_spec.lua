@@ -58,7 +58,7 @@ describe("long sessions", function()
         end)
     end
 
-    it("stay where their server is up, a backup, or used because none is healthy", function()
+    it("stay if their server is up, a backup, or used because none is healthy", function()
         begin(1, server("a"), CLIENT)
         for _, taken in ipairs({ { { server("a", "backup") } }, { { server("a") }, { a = {} }, true } }) do
             take(unpack(taken))
@@ -67,7 +67,7 @@ describe("long sessions", function()
         end
     end)
 
-    it("stay where their server is no longer in the load balancer's subset, and go when it is drained there", function()
+    it("stay if their server is no longer in the load balancer's subset, and go when it is drained there", function()
         begin(1, server("a"), CLIENT)
         take({ server("b") })
         web.table.all = { server("a"), server("b") }
@@ -86,7 +86,7 @@ describe("long sessions", function()
         assert.same({}, due(1000))
     end)
 
-    it("have the whole grace again where their server came back meanwhile", function()
+    it("have the whole grace again if their server came back meanwhile", function()
         begin(1, server("a"), CLIENT)
         take({ server("b") })
         due(0)
@@ -109,7 +109,7 @@ describe("long sessions", function()
         assert.same(AT_CLIENT, due(13))
     end)
 
-    it("stay meanwhile where the client's connection is others', too", function()
+    it("stay meanwhile if others share the client's connection", function()
         begin(1, server("a"), nil)
         take({ server("b") })
         due(0)
@@ -162,7 +162,7 @@ describe("long sessions", function()
         assert.same(AT_CLIENT, due(90))
     end)
 
-    it("begin anew with another request of the same memory, and at another server", function()
+    it("begin again with another request of the same memory, and at another server", function()
         web.settings = { session_max_age_s = 100 }
         take({ server("a") })
         begin(1, server("a"), CLIENT)

@@ -187,7 +187,7 @@ describe("the open requests", function()
         }, entry)
     end)
 
-    it("begins and ends a request in tables that are there, whatever its phases note", function()
+    it("begins and ends a request in existing tables, with everything that phases note", function()
         jit.off()
         local book, growth = open_requests.new(new_stats()), {}
         local witness, entry = {}, nil

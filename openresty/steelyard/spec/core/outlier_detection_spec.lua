@@ -130,7 +130,7 @@ describe("ejection", function()
         assert.equal("", peers.turn(tries)) -- b has to wait
     end)
 
-    it("never takes out the last peer, whatever the share", function()
+    it("never takes out the last peer, with any share", function()
         local peers = cluster({ error_rate = 0.5, requests = 5, base_s = 5, max_s = 12, share = 1 })
         assert.equal("eject a 5", peers.turn({ a = BAD, b = GOOD }))
         for _ = 1, 3 do
@@ -199,7 +199,7 @@ describe("ejection", function()
         assert.same({}, peers.memory)
     end)
 
-    it("begins anew for a peer at another address", function()
+    it("begins again for a peer at another address", function()
         local peers = cluster()
         peers.turn({ a = GOOD, b = BAD, c = GOOD })
         assert.equal("eject b 5", peers.turn({ a = GOOD, b = { 0, 10, address = "b:81" }, c = GOOD }))

@@ -102,7 +102,7 @@ describe("peer stats", function()
         end
     end)
 
-    it("keeps latency by level where it is asked to, and all workers see it", function()
+    it("keeps latency by level if it is asked to, and all workers see it", function()
         local first, second = two()
         first:observe(1, 10, true, T, 3)
         first:keep_levels()

@@ -15,14 +15,14 @@ describe("the picker of a name", function()
         end)
     end
 
-    it("is vnswrr2 where none is asked for", function()
+    it("is vnswrr2 if none is asked for", function()
         local picker, used, err = pickers.make(nil, CONTEXT)
         assert.truthy(picker)
         assert.equal("vnswrr2", used)
         assert.is_nil(err)
     end)
 
-    it("may be a module of nginx.conf's own, and is vnswrr2 where that cannot be made", function()
+    it("may be a module of nginx.conf's own, and is vnswrr2 if that cannot be made", function()
         local module = { name = "mine", new = function(context) return { made_with = context } end }
         local picker, used, err = pickers.make(module, CONTEXT)
         assert.same({ CONTEXT, "mine" }, { picker.made_with, used, err })
@@ -32,7 +32,7 @@ describe("the picker of a name", function()
         assert.same({ "vnswrr2", "picker mine: no table" }, { used, err })
     end)
 
-    it("is vnswrr2 where it is not known, and it says which there are", function()
+    it("is vnswrr2 if it is not known, and it says which there are", function()
         local picker, used, err = pickers.make("fastest", CONTEXT)
         picker:update(fixtures.peers("a", 1))
         assert.equal("a", picker:pick().id)

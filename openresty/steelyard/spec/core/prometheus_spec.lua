@@ -54,7 +54,7 @@ end
 
 
 describe("the metrics", function()
-    it("say how large a subset is, where there is one", function()
+    it("say how large a subset is, if there is one", function()
         assert.same({}, samples({ web = upstream({}) }, "upstream_subset_peers"))
         local web = upstream({}, { subset = { servers = 126, of = 2000 } })
         assert.same({ '{upstream="web"} 126' }, samples({ web = web }, "upstream_subset_peers"))

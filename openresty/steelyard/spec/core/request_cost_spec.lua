@@ -2,7 +2,7 @@ local request_cost = require "steelyard.core.request_cost"
 
 
 describe("the weight of a request", function()
-    it("is the square root of its part of the mean, in whatever unit", function()
+    it("is the square root of its part of the mean, in any unit", function()
         for _, unit in ipairs({ 1, 500, 1e-6 }) do
             local costs = request_cost.new()
             for _ = 1, 1000 do

@@ -10,7 +10,7 @@ describe("a request's tries", function()
         assert.same({ 0, false }, { retries.given(0, 2, false) })
     end)
 
-    it("are one more than none where nginx needs a spare one, unless there are to be no retries", function()
+    it("are one more than none if nginx needs a spare one, unless there are to be no retries", function()
         assert.same({ 1, true }, { retries.given(0, 2, true) })
         assert.same({ 0, false }, { retries.given(0, 0, true) })
     end)
@@ -29,7 +29,7 @@ end)
 describe("a request that failed", function()
     local SENT, UNSENT = { sent = true }, { sent = false }
 
-    it("is sent again where nothing of it went out, whatever it is", function()
+    it("is sent again if nothing of it went out, with any method", function()
         for _, method in ipairs({ "GET", "POST", "NOTIFY", "get" }) do
             assert.is_true(retries.may_be_sent_again(method, UNSENT))
         end

@@ -49,7 +49,7 @@ describe("a retry budget", function()
         assert.equal(0, refused)
     end)
 
-    it("lets its floor through where there is hardly a request, and no more", function()
+    it("lets its floor through if there is hardly a request, and no more", function()
         local budget, clock = new(0.2, 1)
         local taken = 0
         for _ = 1, 100 do
@@ -98,7 +98,7 @@ describe("a retry budget", function()
         assert.is_false(budget:take())
     end)
 
-    it("never gives more than its share of all requests and its floor, whatever comes when", function()
+    it("never gives more than its share of all requests and its floor, at any times of requests", function()
         math.randomseed(20261122)
         for _ = 1, 300 do
             local share, min_per_s = math.random() * 0.5, math.random(0, 3)

@@ -171,7 +171,7 @@ describe("a key in docs/contract/derived-keys.json", function()
         assert.equal("unsigned", select(2, signature.open_with_any(keys.tables, "{}")).reason)
     end)
 
-    it("is not needed where none is set, and then a signed value is refused", function()
+    it("is not needed if none is set, and then a signed value is refused", function()
         local keys = signature.keys(nil)
         assert.equal("{}", signature.open_with_any(keys.tables, "{}"))
         assert.equal("signed", select(2, signature.open_with_any(keys.tables, examples.values[4].value)).reason)

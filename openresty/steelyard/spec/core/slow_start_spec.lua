@@ -30,7 +30,7 @@ describe("slow start", function()
         assert.not_equal(start:update(NOBODY, NOBODY, 2.5), start:update(NOBODY, NOBODY, 3))
     end)
 
-    it("begins anew with a peer that is out again, and stands still while the clock is behind", function()
+    it("begins again with a peer that is out again, and stands still while the clock is behind", function()
         local start = slow_start.new(10)
         start:update(OUT, NOBODY, 0)
         assert.same({ a = 1 }, start:update(NOBODY, NOBODY, -100))

@@ -66,7 +66,7 @@ describe("a sticky session", function()
         assert.is_nil(sessions({ drained, peer("b") }, { a = true }):peer("a..............."))
     end)
 
-    it("ends where its peer is down, out, a backup that waits, or gone", function()
+    it("ends if its peer is down, out, a backup that waits, or gone", function()
         local value = "a..............."
         local live = sessions({ peer("a"), peer("b") })
         for _, state in ipairs({ "down", "backup" }) do
@@ -110,7 +110,7 @@ describe("the cookie", function()
         return live:set_cookie(peer("a"), nil, is_https)
     end
 
-    it("is for encrypted connections alone where the client came by one, or where it is said", function()
+    it("is for encrypted connections alone if the client came by one, or if set so", function()
         assert.equal("route=a...............; Path=/; HttpOnly; SameSite=Lax; Secure", cookie({}, true))
         assert.equal("route=a...............; Path=/; HttpOnly; SameSite=Lax; Secure", cookie({ secure = true }, false))
         assert.equal("route=a...............; Path=/; HttpOnly; SameSite=Lax", cookie({ secure = false }, true))

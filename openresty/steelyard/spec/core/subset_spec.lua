@@ -102,7 +102,7 @@ end
 
 
 describe("a subset", function()
-    it("is chosen so that all servers together get their weights, whatever the numbers", function()
+    it("is chosen so that all servers together get their weights, with any numbers", function()
         for _, case in ipairs({ { 2000, 64, 100 }, { 300, 10, 50 }, { 40, 7, 10 }, { 12, 30, 5 }, { 7, 3, 6 } }) do
             local n, lbs, size = unpack(case)
             local peers, total = fleet(n, { 20, 30, 40, 50 }), 0
@@ -120,7 +120,7 @@ describe("a subset", function()
         end
     end)
 
-    it("is nearly as good where nobody knows the baselines", function()
+    it("is nearly as good if the baselines are unknown", function()
         local peers, total, astray, least, most = fleet(2000, { 20 }), 0, 0, math.huge, 0
         for i = 1, #peers do
             peers[i].weight = ({ 20, 30, 40, 50 })[i % 4 + 1]
@@ -151,7 +151,7 @@ describe("a subset", function()
         end
     end)
 
-    it("stays where weights change, and hardly moves when a server or a load balancer comes", function()
+    it("stays if weights change, and hardly moves when a server or a load balancer comes", function()
         local before = all_subsets(fleet(2000, { 20, 40 }), balancers(64), 100)
         local ticked = fleet(2000, { 20, 40 })
         for i = 1, #ticked do
@@ -187,7 +187,7 @@ describe("a subset", function()
                     served_by("edge-009", peers, balancers(8), 20).peers)
     end)
 
-    it("goes on behind its end where more than a quarter of it is out of health, and no sooner", function()
+    it("is extended if more than a quarter of it is unhealthy, and no sooner", function()
         local peers = fleet(400, { 20, 40 })
         local usual = served_by("edge-003", peers, balancers(20), 40).peers
         local whole, n = weight_in_health(usual, NOBODY), #usual

@@ -27,7 +27,7 @@ describe("a peer's traffic figures", function()
         assert.equal(json.null, figures(totals(2, 0, 50, 2), totals(0, 0, 50)).latency_ms)
     end)
 
-    it("have the median beside the mean, where it is known", function()
+    it("have the median beside the mean, if it is known", function()
         assert.equal(3.5, figures(totals(1, 0, 9), totals(0, 0, 0), { median_ms = 3.5 }).latency_p50_ms)
         assert.is_nil(figures(totals(1, 0, 9), totals(0, 0, 0)).latency_p50_ms)
     end)
@@ -58,7 +58,7 @@ describe("a peer's traffic figures", function()
         assert.same({ false, false, false }, kept_of(28000, true))
     end)
 
-    it("leave out the servers that had nothing to do where all of them are too many", function()
+    it("leave out idle servers if all of them are too many", function()
         local report = { upstream = "web", ids = {}, figures = {} }
         for i = 1, 50000 do
             report.ids[i] = string.format("server-%05d", i)

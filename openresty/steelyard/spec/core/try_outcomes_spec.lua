@@ -21,7 +21,7 @@ end
 
 
 describe("a grpc-status", function()
-    it("is a failure where Envoy takes it for a 5xx", function()
+    it("is a failure if Envoy takes it for a 5xx", function()
         local failing = {}
         for code = 0, 17 do
             if try_outcomes.grpc_verdict(tostring(code)) == "failed" then
@@ -45,7 +45,7 @@ describe("nginx's lists of tries", function()
         assert.same({}, try_outcomes.split(nil))
     end)
 
-    it("have a try without an address, or again that of the one before, where there was no server for it", function()
+    it("have a try without an address, or with the previous one, if there was no server for it", function()
         assert.same({ "", "b:80" }, try_outcomes.split(" : b:80"))
         local statuses, times = "502 : 200", "- : 0.001"
         assert.equal(200, outcomes_of(tries_at("b:80"), " : b:80", statuses, times, times)[1].status)
@@ -88,7 +88,7 @@ describe("nginx's lists of tries", function()
         assert.equal("aborted", outcomes_of(tries_at("a:80"), nil, nil, nil)[1].verdict)
     end)
 
-    it("give no latency where no header came, nor of an upgrade", function()
+    it("give no latency if no header came, nor for an upgrade", function()
         local outcomes = outcomes_of(tries_at("a:80", "b:80", "c:80"), "a:80, b:80, c:80", "502, 101, 200",
                                      "0.0, 0.0, 0.0", "-, 0.003, 0.004")
         assert.same({ nil, nil, 4 }, { outcomes[1].latency_ms, outcomes[2].latency_ms, outcomes[3].latency_ms })

@@ -89,7 +89,7 @@ describe("an upstream", function()
             assert.is_nil(out(new(), { b = {} }):suspect())
         end)
 
-        it("uses all where fewer are well than the panic threshold asks for", function()
+        it("uses all if fewer are healthy than the panic threshold asks for", function()
             assert.equal("a a", ids(out(new(), { b = {}, c = {} }, 0.3), 2))
             local live = out(new(), { b = {}, c = {} }, 0.5)
             assert.is_true(live.fail_open)
@@ -283,7 +283,7 @@ describe("a retry", function()
         assert.equal("d", tries[4].id) -- the backup comes last
     end)
 
-    it("knows a server by its address, whatever its id", function()
+    it("knows a server by its address, with any id", function()
         local live = serving({ peer("a", 1, "up", "x:80"), peer("b", 1, "up", "x:80"), peer("c", 1, "up", "y:80") })
         assert.equal("c", live:another({ n = 1, peer("a", 1, "up", "x:80") }, 1).id)
     end)
@@ -340,7 +340,7 @@ describe("a retry", function()
         assert.equal(cycle, ids(live, 10)) -- no peer has lost a turn by it
     end)
 
-    it("goes to the next on the ring, where the picker hashes", function()
+    it("goes to the next on the ring, if the picker hashes", function()
         local live = serving({ peer("a", 1), peer("b", 1), peer("c", 1), peer("d", 1) })
         local a, b, c, d = unpack(live.table.peers)
         local ring = { [0] = b, b, d, a, d, c }
@@ -425,7 +425,7 @@ for _, picker in ipairs(fixtures.own()) do
             assert.is_false(live:has_room(A))
         end)
 
-        it("gives each peer its own limit where it has one, in place of the others", function()
+        it("gives each peer its own limit if it has one, in place of the others", function()
             local large, small = peer("a", 900), peer("b", 1)
             large.max_conns = 5
             local live = limited({ large, small })

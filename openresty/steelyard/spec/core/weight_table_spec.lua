@@ -190,7 +190,7 @@ describe("a table with a check", function()
         assert.is_false(same(with(CHECK):gsub('"vnswrr"', '"vnswrr2"'), nil))
     end)
 
-    it("is survived whatever its members are", function()
+    it("is survived with any members", function()
         local values = { "null", "true", "-1", "0", "1.5", "1e999", "[]", "{}", "[[]]", '""', '"a b"', "[null]",
                          '{"a":1}', "[200,{}]", '"/\\u0000"', "123456789012345678901234567890" }
         for _, member in ipairs({ "path", "statuses", "interval_s", "timeout_s", "rise", "fall", "host" }) do
@@ -262,7 +262,7 @@ describe("a table that is decoded in slices", function()
         assert.is_true(breaths() >= 2 * 5000 / 100)
     end)
 
-    it("has its peers in id order, whatever the order of the text", function()
+    it("has its peers in id order, with any order of the text", function()
         local shuffled = rows(2000, function(i) return row(i * 1327 % 2003) end)
         local breathe, breaths = counted_breaths()
         local peers = weight_table.decode(written(shuffled), { breathe = breathe }).peers
@@ -336,13 +336,13 @@ describe("a table that is decoded in slices", function()
             return weight_table.decode(text, { previous = before })
         end
 
-        it("has the very same list where no peer changed", function()
+        it("has the very same list if no peer changed", function()
             local later = after((written(rows(300)):gsub('"generation":118', '"generation":119')))
             assert.equal(119, later.generation)
             assert.equal(before.peers, later.peers)
         end)
 
-        it("has it too where only the writing changed", function()
+        it("has it too if only the writing changed", function()
             assert.equal(before.peers, after((written(rows(300)):gsub(",", ", "))).peers)
             assert.equal(before.peers, after((written(rows(300)):gsub('"state":"up"', '"state":"up","tier":1'))).peers)
         end)

@@ -42,7 +42,7 @@ describe("a table with zones", function()
         end
     end)
 
-    it("leaves the weights alone where the load balancer has no zone, or one that no server has", function()
+    it("leaves the weights alone if the load balancer has no zone, or one that no server has", function()
         for _, zone in ipairs({ false, "z" }) do
             local live = live_in(zone or nil)
             local taken = decoded(STAY)
@@ -61,7 +61,7 @@ describe("a table with zones", function()
         assert.equal(1000, taken.zones.factors.text.text)
     end)
 
-    it("is taken anew where the factors alone have changed, and not where they are the same", function()
+    it("is taken again if the factors alone have changed, and not if they are the same", function()
         local live, first = live_in("x"), decoded(STAY)
         live:take(first, "fresh", 0)
         local again = decoded(STAY, first)
@@ -75,7 +75,7 @@ describe("a table with zones", function()
         assert.same({ 20000, 20000, 60 }, weights(live))
     end)
 
-    it("uses the other zones' servers, by their weights, where all near ones are out", function()
+    it("uses the other zones' servers, by their weights, if all near ones are out", function()
         local live = live_in("x")
         live:take(decoded(STAY), "fresh", 0, { a = {} })
         local counts = { b = 0, c = 0 }
@@ -86,7 +86,7 @@ describe("a table with zones", function()
         assert.same({ b = 40, c = 60 }, counts)
     end)
 
-    it("retries where it can", function()
+    it("retries if it can", function()
         local live = live_in("x")
         live:take(decoded(STAY), "fresh", 0)
         local peer = live:another({ live.eligible[1], n = 1 }, 1)

@@ -34,7 +34,7 @@ describe("the reader of chunks", function()
         assert.same({ { wire.key("chunk", "web", "c") } }, asked)
     end)
 
-    it("asks for nothing where a later table has none but those that are known", function()
+    it("asks for nothing if a later table has known chunks alone", function()
         read({ "a", "b", "c" })
         assert.same({ "A", "B" }, (read({ "a", "b" })))
         assert.same({}, asked)

@@ -83,7 +83,7 @@ end
 describe("picker bounded_hash", function()
     before_each(function() math.randomseed(20261126) end)
 
-    it("never has more at a server than its bound, and always finds one, whatever the weights", function()
+    it("never exceeds a server's bound, and always finds a server, with any weights", function()
         for case = 1, 60 do
             local n, baselines, weights, factor = math.random(1, 30), {}, {}, 1 + math.random(0, 3) / 4
             local total = 0
@@ -174,7 +174,7 @@ describe("picker bounded_hash", function()
         end
     end)
 
-    it("moves no key where only the weights of the moment change", function()
+    it("moves no key if only the weights of the moment change", function()
         local picker = picker_of(equal(12))
         local before, ring = map_of(picker), picker.ring
         local weights = {}

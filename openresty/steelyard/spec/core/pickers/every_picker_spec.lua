@@ -59,7 +59,7 @@ for _, name in ipairs(fixtures.own()) do
             assert.equal("a b", fixtures.ids(picker, 2))
         end)
 
-        it("restarts where a weight changed", function()
+        it("restarts if a weight changed", function()
             local picker = picker_of(name, fixtures.peers("a", 2, "b", 1))
             assert.equal("a b", fixtures.ids(picker, 2))
             picker:update(fixtures.peers("a", 3, "b", 1))
@@ -172,7 +172,7 @@ for _, name in ipairs(fixtures.own(true)) do
             end)
         end
 
-        it("where it is the heaviest", function()
+        it("if it is the heaviest", function()
             local share = shares(name, {
                 { "a", 5, lanes = 20, service_s = constant(0.001), fails = true },
                 { "b", 1, lanes = 4, service_s = exponential(0.01) },
@@ -181,7 +181,7 @@ for _, name in ipairs(fixtures.own(true)) do
             assert.is_true(share.a < 5 / 7 / 3, "it has " .. share.a)
         end)
 
-        it("where there is only one other", function()
+        it("if there is only one other", function()
             local share = shares(name, {
                 { "a", 1, lanes = 8, service_s = exponential(0.01) },
                 { "b", 1, lanes = 8, service_s = constant(0.001), fails = true },

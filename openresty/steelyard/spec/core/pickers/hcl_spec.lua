@@ -24,7 +24,7 @@ end
 
 
 describe("hcl", function()
-    it("takes the least latency of the cold ones, whatever they have in flight", function()
+    it("takes the least latency among the cold ones, at any number in flight", function()
         assert.equal("a", trio(4, { latency = 10, in_flight = 3 }, { latency = 11 }, { latency = 12 }))
         assert.equal("b", trio(4, { latency = 11 }, { latency = 10, in_flight = 3 }, { latency = 12 }))
         assert.equal("c", trio(4, { latency = 11 }, { latency = 12 }, { latency = 10, in_flight = 3 }))
@@ -47,7 +47,7 @@ describe("hcl", function()
         assert.equal("a", trio(4, slow, { latency = 10, failing = 0.6 }, slow))
     end)
 
-    it("takes the least in flight where all are hot", function()
+    it("takes the least in flight if all are hot", function()
         assert.equal("b", trio(4, { latency = 1, in_flight = 6 }, { latency = 9, in_flight = 5 },
                                { latency = 1, in_flight = 7 }))
     end)

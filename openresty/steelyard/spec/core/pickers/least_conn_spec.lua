@@ -70,7 +70,7 @@ describe("least_conn", function()
         end)
     end
 
-    it("takes another idle peer where the ring's one is over 5 times as slow", function()
+    it("takes another idle peer if the ring's one is over 5 times as slow", function()
         local list, always_b = peers("a", 1, "b", 1), fixtures.scripted(2, 1)
         assert.equal("b", picker_of(list, { { latency = 51 }, { latency = 10 } }, always_b):pick().id)
         assert.equal("a", picker_of(list, { { latency = 50 }, { latency = 10 } }, always_b):pick().id)
@@ -94,7 +94,7 @@ describe("least_conn", function()
         assert.equal("b b b", fixtures.ids(picker_of(peers("a", 1, "b", 1, "c", 1), rows, fixtures.scripted(1)), 3))
     end)
 
-    it("avoids a peer that fails, whatever the others have in flight", function()
+    it("avoids a failing peer, at any load of the others", function()
         local rows = { { failing = 0.51 }, { in_flight = 1000, latency = 1000 } }
         assert.equal("b b b", fixtures.ids(picker_of(peers("a", 9, "b", 1), rows), 3))
         rows[1].failing = 0.5

@@ -70,7 +70,7 @@ for _, name in ipairs(fixtures.own(true)) do
             end
         end)
 
-        it("gives nobody more than six times his weight's share, whatever a forger says", function()
+        it("gives no peer more than six times its weight's share, with any forged figures", function()
             local share = shares_of(picker_of(name, N, all_busy_but_one, 0.001))
             assert.is_true(share(1) < 0.62, share(1))
             share = shares_of(picker_of(name, 100, all_busy_but_one, 0.001))

@@ -112,7 +112,7 @@ describe("vnswrr2, with servers that report their requests in flight,", function
         assert.same(seen[2], seen[1])
     end)
 
-    it("is the only one that goes by it, and not where requests are priced", function()
+    it("is the only one that goes by it, and not if requests are priced", function()
         for _, name in ipairs({ "least_conn", "peak_ewma", "hcl" }) do
             local group = made(name)
             group.say(function(cell) return cell == 1 and 100 or 1 end)

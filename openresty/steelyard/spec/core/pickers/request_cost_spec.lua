@@ -9,7 +9,7 @@ local T, CELLS = 1e9, 5
 
 for _, name in ipairs(fixtures.own(true)) do
     describe("picker " .. name .. ", given costs,", function()
-        it("sends cheap requests around a dear one until they weigh as much", function()
+        it("sends cheap requests around an expensive one until they weigh the same", function()
             math.randomseed(1)
             local stats = peer_stats.new(peer_stats.local_memory(CELLS), 1, CELLS, 0)
             local picker = pickers.make(name, {

@@ -60,7 +60,7 @@ describe("lua-resty-balancer", function()
     end)
 
     for _, name in ipairs(NAMES) do
-        it("is named where it is missing: " .. name, function()
+        it("is named if it is missing: " .. name, function()
             stand_in(name, function() error("module 'resty." .. name .. "' not found") end)
             local picker, used, err = pickers.make(name, CONTEXT)
             picker:update(peers("a", 1))

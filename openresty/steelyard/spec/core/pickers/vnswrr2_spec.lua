@@ -47,7 +47,7 @@ describe("vnswrr2", function()
         assert.equal("a", duel({ latency = 51 }, { in_flight = 1 })) -- b is unknown
     end)
 
-    it("avoids a peer that fails, whatever it has in flight", function()
+    it("avoids a failing peer, at any number in flight", function()
         assert.equal("b", duel({ failing = 0.51 }, { in_flight = 1000, latency = 1000 }))
         assert.equal("a", duel({ in_flight = 1000 }, { failing = 0.51 }))
         assert.equal("a", duel({ failing = 0.5 }, { in_flight = 1 }))
@@ -57,7 +57,7 @@ describe("vnswrr2", function()
         assert.equal("b", duel({ failing = 0.9, in_flight = 1 }, { failing = 0.6 }))
     end)
 
-    it("draws again where it drew the ring's candidate", function()
+    it("draws again if it drew the ring's candidate", function()
         local stats = fixtures.stats({ { in_flight = 1 } })
         local picker = fixtures.picker(vnswrr2, peers("a", 1, "b", 1), stats, fixtures.scripted(1, 1, 1, 1, 1, 1, 2, 1))
         assert.equal("b", picker:pick().id)

@@ -61,7 +61,7 @@ describe("a draw", function()
         end
     end)
 
-    it("is none where no peer has a weight", function()
+    it("is none if no peer has a weight", function()
         assert.is_nil(weighted_draw.new({}, math.random, nothing))
         assert.is_nil(weighted_draw.new({ 0, 0 }, math.random, nothing))
     end)
