@@ -48,45 +48,16 @@ async def controller(
     """
     faults = Faults()
     instruments = Instruments(__version__)
+    name = _name(settings)
     pipeline = MemcachedPool(settings.memcached, took=instruments.memcached_took)
     store = _store(settings, known, instruments)
-    loop = TickLoop(
-        pipeline=pipeline,
-        store=store,
-        tick_s=settings.tick_s,
-        history_s=settings.history_s,
-        keys=known.keys,
-        load_balancers=settings.load_balancers,
-        faults=faults,
-        tracer=None
-        if tracer_provider is None
-        else tracer_provider.get_tracer("steelyard_controller", __version__),
-    )
+    loop = _tick_loop(settings, known, pipeline, store, faults, tracer_provider)
     naming = PeerAddresses(Resolver(), faults_of=loop.faults_of, clock=time.monotonic)
-    name, discovery = _name(settings), None
-    if cluster is not None:
-        discovery = Discovery(
-            cluster,
-            namespaces=settings.namespaces,
-            faults=faults,
-            tick_s=settings.tick_s,
-            allowed=settings.kubernetes_claims,
-        )
     try:
         yield Service(
             id=name,
             loop=loop,
-            election=Election(
-                store,
-                holder=name,
-                boot=secrets.token_hex(4),
-                url=settings.advertise_url or _own_url(settings),
-                lease_s=settings.lease_s,
-                # It counts on while this process is stopped or the machine sleeps, like the lease in Redis.
-                clock=lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
-                unix=time.time,
-                faults=faults,
-            ),
+            election=_election(settings, name, store, faults),
             store=store,
             faults=faults,
             file=settings.upstreams,
@@ -95,12 +66,59 @@ async def controller(
             version=__version__,
             instruments=instruments,
             addresses=naming.addresses,
-            discovery=discovery,
+            discovery=None if cluster is None else _discovery(settings, cluster, faults),
         )
     finally:
         await naming.close()
         pipeline.close()
         await store.close()
+
+
+def _tick_loop(
+    settings: Settings,
+    known: Credentials,
+    pipeline: MemcachedPool,
+    store: Store,
+    faults: Faults,
+    tracer_provider: TracerProvider | None,
+) -> TickLoop:
+    tracer = None
+    if tracer_provider is not None:
+        tracer = tracer_provider.get_tracer("steelyard_controller", __version__)
+    return TickLoop(
+        pipeline=pipeline,
+        store=store,
+        tick_s=settings.tick_s,
+        history_s=settings.history_s,
+        keys=known.keys,
+        load_balancers=settings.load_balancers,
+        faults=faults,
+        tracer=tracer,
+    )
+
+
+def _election(settings: Settings, name: str, store: Store, faults: Faults) -> Election:
+    return Election(
+        store,
+        holder=name,
+        boot=secrets.token_hex(4),
+        url=settings.advertise_url or _own_url(settings),
+        lease_s=settings.lease_s,
+        # It counts on while this process is stopped or the machine sleeps, like the lease in Redis.
+        clock=lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
+        unix=time.time,
+        faults=faults,
+    )
+
+
+def _discovery(settings: Settings, cluster: ApiServer, faults: Faults) -> Discovery:
+    return Discovery(
+        cluster,
+        namespaces=settings.namespaces,
+        faults=faults,
+        tick_s=settings.tick_s,
+        allowed=settings.kubernetes_claims,
+    )
 
 
 def span_export(settings: Settings, environment: Mapping[str, str]) -> "SpanExport | None":
