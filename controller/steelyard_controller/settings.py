@@ -20,6 +20,7 @@ from steelyard_protocol import program_settings, setting_values, signature, wire
 from steelyard_protocol.program_settings import Given, ParsedFile, SettingsError, SettingsFile
 
 from steelyard_controller.declarations.upstream import Name, Upstream
+from steelyard_controller.declarations.validation_messages import message
 from steelyard_controller.flags import FLAGS, TABLES
 from steelyard_controller.messages.keyring import DerivedKeys
 from steelyard_controller.store import redis_url
@@ -215,7 +216,7 @@ def _tables(given: Given, file: SettingsFile | None, environment: Mapping[str, s
                 if in_file and file
                 else f"{of_environment[str(place[0])]}: {_dotted(place)}"
             )
-            given.add_mistake(f"{source}: {each['msg'].removeprefix('Value error, ')}")
+            given.add_mistake(f"{source}: {message(each, None)}")
         return _Tables()
 
 

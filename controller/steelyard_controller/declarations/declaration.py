@@ -19,6 +19,7 @@ from pydantic import BaseModel, ValidationError
 from steelyard_controller.declarations import discovered
 from steelyard_controller.declarations.discovered import Condition, Discovered, Pod
 from steelyard_controller.declarations.upstream import Peer, Upstream
+from steelyard_controller.declarations.validation_messages import message
 
 VERSION = 1
 
@@ -252,5 +253,5 @@ def mistakes(error: ValidationError, *, whole: str = "document", between: str = 
     lines = []
     for each in error.errors():
         where = ".".join(str(part) for part in each["loc"]) or whole
-        lines.append(f"{where}: {each['msg'].removeprefix('Value error, ')}")
+        lines.append(f"{where}: {message(each, None)}")
     return between.join(lines)
