@@ -1,9 +1,9 @@
-"""An ASGI application whose answers say how loaded its server is (ORCA), and what it has in flight.
+"""An ASGI application that reports its server's load (ORCA) and its requests in flight in its responses.
 
     steelyard-agent --orca /run/steelyard/orca ...
     STEELYARD_ORCA=/run/steelyard/orca uvicorn asgi:application --port 8000
 
-`LoadReport` is a middleware: FastAPI, Starlette and Django take it as they take any other.
+`LoadReport` is a middleware for FastAPI, Starlette, Django and other ASGI frameworks.
 """
 
 import os
@@ -20,7 +20,7 @@ Application = Callable[[dict[str, Any], Callable[[], Awaitable[Message]], Send],
 
 
 class LoadReport:
-    """Wraps an application: its answers have the agent's newest value, the rate and what is in flight."""
+    """Wraps an application: its responses have the agent's newest value, the rate and requests in flight."""
 
     def __init__(self, application: Application, file: Path) -> None:
         self._application, self._file = application, file
@@ -57,14 +57,14 @@ class LoadReport:
                 agent = self._file.read_text(encoding="ascii").strip()  # from a tmpfs: it takes microseconds
                 value = f"{agent},rps_fractional={self._requests / past_s:.3f}"
                 self._header = (b"endpoint-load-metrics", value.encode())
-            except OSError:  # the agent has ended, or has nothing to say
+            except OSError:  # the agent has ended, or has no figures
                 self._header = None
             self._since_s, self._requests = time.monotonic(), 0
         return self._header
 
 
 async def hello(scope: dict[str, Any], _receive: Callable[[], Awaitable[Message]], send: Send) -> None:
-    """Answer what the application answers."""
+    """Answer a request, as an application does."""
     if scope["type"] == "http":
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"hello\n"})

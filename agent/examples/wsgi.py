@@ -1,9 +1,9 @@
-"""A WSGI application whose answers say how loaded its server is (ORCA), and what it has in flight.
+"""A WSGI application that reports its server's load (ORCA) and its requests in flight in its responses.
 
     steelyard-agent --orca /run/steelyard/orca ...
     python wsgi.py /run/steelyard/orca 8000 [HOST]
 
-With Gunicorn or uWSGI each worker counts its own requests: have them add to one number, or leave it out.
+With Gunicorn or uWSGI each worker counts its own requests: add them up in one number, or leave it out.
 """
 
 import sys
@@ -19,7 +19,7 @@ READ_EVERY_S = 0.25
 
 
 class LoadReport:
-    """Wraps an application: its answers have the agent's newest value, the rate and what is in flight."""
+    """Wraps an application: its responses have the agent's newest value, the rate and requests in flight."""
 
     def __init__(self, application: Callable[..., Iterable[bytes]], file: Path) -> None:
         self._application, self._file = application, file
@@ -56,14 +56,14 @@ class LoadReport:
                 try:
                     agent = self._file.read_text(encoding="ascii").strip()
                     self._value = f"{agent},rps_fractional={self._requests / past_s:.3f}"
-                except OSError:  # the agent has ended, or has nothing to say
+                except OSError:  # the agent has ended, or has no figures
                     self._value = None
                 self._since_s, self._requests = time.monotonic(), 0
             return self._value
 
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-    """Answer what the application answers."""
+    """Answer a request, as an application does."""
     start_response("200 OK", [("Content-Type", "text/plain"), ("X-Server", environ["SERVER_NAME"])])
     return [b"hello\n"]
 

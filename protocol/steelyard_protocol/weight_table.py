@@ -135,7 +135,7 @@ def with_digest(table: WeightTable, declared: Sequence[float | None] | None = No
     """Return the table with the digest of all that its head does not have.
 
     Members are hashed with their names. So two of the same type, such as `reporters` and `zones`, cannot be
-    taken for each other, and a new member is in the digest as soon as the table has it.
+    taken for each other. A new member is in the digest as soon as the table has it.
 
     `declared` has the declared baseline of each row, None for a computed one. A computed baseline may change
     without making every load balancer read every row again; nginx reads them all now and then. Without

@@ -85,7 +85,7 @@ export class Actions {
     await this.#patch(upstream, id, { pin: null }, `${id} is unpinned: the law decides again.`, { pin: before });
   }
 
-  async #patch(upstream, id, change, said, back = null) {
+  async #patch(upstream, id, change, message, back = null) {
     const path = pathOf(upstream, "peers", id);
     const send = () => {
       this.#own.set(id, Date.now());
@@ -94,7 +94,7 @@ export class Actions {
     try {
       const answer = await authorized(send, this.#onToken);
       if (answer === null) return;
-      toast(said, { undo: back && (() => this.#patch(upstream, id, back, `${id} is as it was.`)) });
+      toast(message, { undo: back && (() => this.#patch(upstream, id, back, `${id} is as it was.`)) });
     } catch (problem) {
       toast(problem.message, { bad: true });
     }

@@ -13,10 +13,10 @@ const LIMITS = {
 };
 
 /** Return [{label, value, note}] up to the weight; `law` is its description, undefined if unknown. */
-export function chain(said, law) {
-  const figures = { ...said.figures, baseline: said.baseline, score: said.score, capacity_estimate: said.capacity_estimate };
+export function chain(explanation, law) {
+  const figures = { ...explanation.figures, baseline: explanation.baseline, score: explanation.score, capacity_estimate: explanation.capacity_estimate };
   const steps = figures.pinned != null ? PINNED : (law?.steps ?? []);
-  return [...steps.map((step) => filled(step, figures)), result(said, { ...LIMITS, ...law?.limits })];
+  return [...steps.map((step) => filled(step, figures)), result(explanation, { ...LIMITS, ...law?.limits })];
 }
 
 function filled({ label, value, note, instead = {} }, figures) {
@@ -25,12 +25,12 @@ function filled({ label, value, note, instead = {} }, figures) {
   return { label, value: text(value), note: text(other === undefined ? note : instead[other]) };
 }
 
-function result(said, words) {
+function result(explanation, words) {
   return {
     label: "Weight",
-    value: count(said.weight),
-    note: `At rest it is ${count(said.baseline)}; a tick ago it was ${count(said.weight_before)}. Published as ${said.published}, a whole number.`,
-    limits: said.clamps.map((name) => words[name] ?? name),
+    value: count(explanation.weight),
+    note: `At rest it is ${count(explanation.baseline)}; a tick ago it was ${count(explanation.weight_before)}. Published as ${explanation.published}, a whole number.`,
+    limits: explanation.clamps.map((name) => words[name] ?? name),
     last: true,
   };
 }

@@ -22,5 +22,5 @@ const WORDS = [
 export function install() {
   const states = Object.values(STATES).map(({ label, text }) => [`State: ${label}`, text]);
   const rungs = Object.values(RUNGS).map(({ label, text }) => [`Load balancer: ${label}`, text]);
-  $("what").append(...[...WORDS, ...states, ...rungs].flatMap(([word, said]) => [h("dt", {}, word), h("dd", {}, said)]));
+  $("what").append(...[...WORDS, ...states, ...rungs].flatMap(([word, meaning]) => [h("dt", {}, word), h("dd", {}, meaning)]));
 }

@@ -65,36 +65,36 @@ export class Panel {
     if (laws === null || Date.now() - this.#askedMs < EVERY_MS) return;
     this.#askedMs = Date.now();
     try {
-      const said = await request("GET", pathOf(upstream, "peers", id, "explain"));
+      const explanation = await request("GET", pathOf(upstream, "peers", id, "explain"));
       // It may be on another page of the table.
       const peer = shown ?? (await request("GET", pathOf(upstream, "peers", id))).live;
       if (this.#open?.id !== id) return;
       this.#buttons.update(peer);
-      this.#show(said, peer, overview, laws[said.law]);
+      this.#show(explanation, peer, overview, laws[explanation.law]);
     } catch (problem) {
       if (this.#open?.id === id) fill(this.#body, h("p", { class: "wrong" }, problem.message));
     }
   }
 
-  #show(said, peer, overview, law) {
+  #show(explanation, peer, overview, law) {
     const open = this.#body.querySelector("details")?.open ?? false;
     const state = stateOf(peer);
     fill(
       this.#body,
       h("p", { class: "lead" }, badge(state), " ", `${peer.address}, ${percent(peer.share)} of the requests`),
       h("h3", {}, "Why this weight"),
-      h("p", { class: "sentence" }, said.sentence),
-      h("ol", { class: "chain" }, ...chain(said, law).map(step)),
+      h("p", { class: "sentence" }, explanation.sentence),
+      h("ol", { class: "chain" }, ...chain(explanation, law).map(step)),
       h("h3", {}, "What was measured"),
-      measured(said, peer),
+      measured(explanation, peer),
       h("h3", {}, "Score"),
-      ...score(said, overview),
-      ...shadows(said),
+      ...score(explanation, overview),
+      ...shadows(explanation),
       h(
         "details",
         { open },
         h("summary", { attr: { "data-key": "figures" } }, "Every figure of this decision"),
-        h("dl", { class: "figures" }, ...Object.entries(said.figures).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value === null ? "not known" : String(+value.toPrecision(6)))])),
+        h("dl", { class: "figures" }, ...Object.entries(explanation.figures).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value === null ? "not known" : String(+value.toPrecision(6)))])),
       ),
     );
   }
@@ -110,8 +110,8 @@ function step({ label, value, note, limits = [], last = false }) {
   );
 }
 
-function measured(said, peer) {
-  const rows = Object.entries(said.indicators).map(([name, indicator]) => {
+function measured(explanation, peer) {
+  const rows = Object.entries(explanation.indicators).map(([name, indicator]) => {
     const value = peer.utilization?.[name] ?? null;
     const level = h("i", { class: "fill" });
     level.style.width = `${Math.min(1, value ?? 0) * 100}%`;
@@ -126,32 +126,32 @@ function measured(said, peer) {
     );
   });
   const traffic = [
-    `${count(said.figures.completed)} requests finished and ${count(said.figures.failed)} failed in the last interval`,
-    `${count(said.figures.in_flight)} in flight${said.figures.open ? `, ${count(said.figures.open)} of them merely open` : ""}`,
+    `${count(explanation.figures.completed)} requests finished and ${count(explanation.figures.failed)} failed in the last interval`,
+    `${count(explanation.figures.in_flight)} in flight${explanation.figures.open ? `, ${count(explanation.figures.open)} of them merely open` : ""}`,
     `${milliseconds(peer.latency_ms)} a request`,
   ];
   const age = peer.sample_age_s === null ? "Its agent has sent nothing yet." : `Its agent's sample is ${duration(peer.sample_age_s)} old.`;
   return h("div", {}, ...rows, h("p", { class: "muted" }, `${traffic.join(", ")}. ${age}`));
 }
 
-function score(said, overview) {
-  if (said.score === null) return [h("p", { class: "muted" }, "Unknown: the server has no sample.")];
+function score(explanation, overview) {
+  if (explanation.score === null) return [h("p", { class: "muted" }, "Unknown: the server has no sample.")];
   const marks = Object.entries(overview.thresholds ?? {}).map(([name, value]) => {
     const mark = h("i", { class: "mark", title: `${name} = ${value}` }, name);
     mark.style.left = `${value * 100}%`;
     return mark;
   });
   const level = h("i", { class: "fill" });
-  level.style.width = `${Math.min(1, Math.max(0, said.score)) * 100}%`;
-  const parts = Object.entries(said.entropy_weights).map(([name, part]) => `${indicatorOf(name)} ${percent(part)}`);
+  level.style.width = `${Math.min(1, Math.max(0, explanation.score)) * 100}%`;
+  const parts = Object.entries(explanation.entropy_weights).map(([name, part]) => `${indicatorOf(name)} ${percent(part)}`);
   return [
-    h("div", { class: "line score" }, h("span", {}, "free"), h("span", { class: "track" }, level, ...marks), h("b", {}, said.score.toFixed(2))),
+    h("div", { class: "line score" }, h("span", {}, "free"), h("span", { class: "track" }, level, ...marks), h("b", {}, explanation.score.toFixed(2))),
     h("p", { class: "muted" }, `1 is idle. The indicators count now as follows: ${parts.join(", ")}. An indicator counts more if it differs more between the servers.`),
   ];
 }
 
-function shadows(said) {
-  const laws = Object.entries(said.shadows);
+function shadows(explanation) {
+  const laws = Object.entries(explanation.shadows);
   if (laws.length === 0) return [];
   return [
     h("h3", {}, "Weights by other laws"),

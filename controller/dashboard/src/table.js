@@ -120,7 +120,7 @@ export class Table {
 
 function update(row, peer, { tickS, slot, most, indicators }) {
   const state = stateOf(peer);
-  const said = peer.troubles;
+  const troubles = peer.troubles;
   set(row.chip, "className", `chip ${slot === null ? "others" : `s${slot}`}`);
   text(row.address, peer.address);
   set(row.state, "className", `badge ${state.tone}`);
@@ -139,7 +139,7 @@ function update(row, peer, { tickS, slot, most, indicators }) {
   text(row.fields.flight, inFlight(peer));
   text(row.fields.age, duration(peer.sample_age_s));
   row.fields.age.classList.toggle("bad", peer.silent);
-  text(row.why, said.length > 0 ? `${sentence(peer)} (${said.join(", ")})` : sentence(peer));
+  text(row.why, troubles.length > 0 ? `${sentence(peer)} (${troubles.join(", ")})` : sentence(peer));
   row.body.classList.toggle("out", peer.state === "drain" || peer.state === "down");
   row.actions.update(peer);
 }

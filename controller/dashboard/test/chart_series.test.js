@@ -15,7 +15,7 @@ test("a time without moments is a gap", () => {
   assert.equal(at[2], null);
 });
 
-test("a server that was not there then has no value then", () => {
+test("a server has no value before it was added", () => {
   const { at } = times(PAST, 5);
   assert.deepEqual(lines(at, ["a", "c"], "share"), [
     [0.5, 0.25, null, null],
@@ -30,7 +30,7 @@ test("a value is held for up to three moments, and never over a gap", () => {
   assert.deepEqual(lines(at, ["a"], "share", { hold: true }), [[0.5, 0.5, null, null, null]]);
 });
 
-test("what all have together, or without those that are drawn", () => {
+test("the sum over all servers, or over those not drawn", () => {
   const { at } = times(PAST.map((each) => ({ ...each, all: { share: 1 } })), 5);
   assert.deepEqual(together(at, "share", { scale: 2 }), [2, 2, null, 2]);
   assert.deepEqual(together(at, "share", { but: ["b"] }), [0.5, 0.25, null, 0.5]);
@@ -45,7 +45,7 @@ test("a stack adds up, and a gap stays one", () => {
   ]);
 });
 
-test("spans are the times in which something held", () => {
+test("spans are the times in which a condition held", () => {
   const at = [false, true, true, false, true].map((alert, s) => moment(s, { a: 1 }, alert));
   assert.deepEqual(spans(at, (each) => each.alert), [{ fromS: 1, toS: 2 }, { fromS: 4, toS: 4 }]);
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { UNKNOWN, against, count, duration, factor, many, milliseconds, percent } from "../src/format.js";
 
-test("what is not known is a dash, never a zero", () => {
+test("an unknown value is a dash, never a zero", () => {
   for (const write of [count, percent, milliseconds, duration, factor]) {
     for (const value of [null, undefined, NaN]) assert.equal(write(value), UNKNOWN);
   }
@@ -20,7 +20,7 @@ test("a small share is not shown as nothing", () => {
   assert.deepEqual([0, 0.000004, 0.0000987, 0.0004, 0.004, 0.0994, 0.0996, 0.31, 1].map(percent), ["0 %", "<0.001 %", "0.0099 %", "0.04 %", "0.4 %", "9.9 %", "10 %", "31 %", "100 %"]);
 });
 
-test("a latency is in the unit that suits", () => {
+test("a latency is in a fitting unit", () => {
   assert.deepEqual([0, 4.12, 17.4, 1234].map(milliseconds), ["0.0 ms", "4.1 ms", "17 ms", "1.23 s"]);
 });
 
@@ -28,7 +28,7 @@ test("an age grows coarser", () => {
   assert.deepEqual([0.04, 9.96, 60, 150, 8000, 200_000].map(duration), ["0.0 s", "10 s", "60 s", "3 min", "2 h", "2 d"]);
 });
 
-test("a weight is told by how far it is from its baseline", () => {
+test("a weight is shown with its distance from the baseline", () => {
   assert.deepEqual([against(112, 100), against(62, 100), against(100.2, 100), against(1, 0)], ["+12 %", "−38 %", "as at rest", UNKNOWN]);
 });
 

@@ -13,7 +13,7 @@ function document(atMs, ids = ["a", "b"]) {
 
 const times = (history) => history.moments.map((moment) => moment.atMs);
 
-test("what is not known is NaN, not 0", () => {
+test("an unknown value is NaN, not 0", () => {
   const history = new UpstreamHistory();
   history.add(document(1000));
   assert.ok(Number.isNaN(history.newest.score[0]));
@@ -26,7 +26,7 @@ test("only the last 15 minutes are kept", () => {
   assert.deepEqual([times(history)[0], times(history).at(-1)], [50_000, 950_000]);
 });
 
-test("a history fills the gap among what is there, once", () => {
+test("a history fills the gap among present moments, once", () => {
   const history = new UpstreamHistory();
   [1, 2, 9].forEach((s) => history.add(document(s * 1000)));
   history.merge([2, 4, 6, 9].map((s) => document(s * 1000)));
@@ -47,11 +47,11 @@ test("after the clock was set back the newest moment is the newest", () => {
   assert.deepEqual(times(history), [10_000, 10_500]);
 });
 
-test("the servers that are drawn are asked for, and no others", () => {
+test("the query asks for the drawn servers only", () => {
   assert.equal(String(query(["a", "b.c"])), "seconds=900&peer=a&peer=b.c");
 });
 
-test("moments that the controller keeps rarely are no gaps", () => {
+test("sparse moments of the controller are no gaps", () => {
   const history = new UpstreamHistory();
   history.merge([0, 100, 200].map((s) => document(s * 1000)));
   [300, 301, 320].forEach((s) => history.add(document(s * 1000)));
@@ -70,14 +70,14 @@ test("an overview is a moment", () => {
   assert.equal(history.newest.rows.get("a"), 0);
 });
 
-test("further indicators have columns of their own, and moments without them a gap", () => {
+test("further indicators have their own columns, and moments without them a gap", () => {
   const history = new UpstreamHistory();
   history.add(document(1000));
   history.add({ ...document(2000), further: { workers: [0.5, null] } });
   assert.deepEqual(lines(history.moments, ["a", "b"], "further.workers"), [[null, 0.5], [null, null]]);
 });
 
-test("an overview's further indicators are in its moment, whatever they are called", () => {
+test("an overview's further indicators are in its moment, with any name", () => {
   const peer = { id: "a", weight: 3, share: 1, score: 0.5, utilization: { cpu: 0.1, weight: 0.75 }, completed_per_tick: 2, latency_ms: null };
   const indicators = { cpu: { used: true }, weight: { used: true }, queue: { used: true } };
   const made = momentOf({ issued_at_ms: 5, alert: true, peers: [peer], indicators, totals: { utilization: {} } });

@@ -10,16 +10,16 @@ test("a few servers are all drawn, in their own order", () => {
   assert.deepEqual(drawnServers([{ id: "b" }, { id: "a" }]), ["b", "a"]);
 });
 
-test("of many servers the first of the table are drawn", () => {
+test("with many servers, the first of the table are drawn", () => {
   assert.deepEqual(drawnServers(many), ids(many.slice(0, MOST)));
 });
 
-test("who is drawn stays drawn while the table has it", () => {
+test("a drawn server stays drawn while the table has it", () => {
   const before = drawnServers(many);
   assert.deepEqual(drawnServers([...many].reverse(), before), before);
 });
 
-test("one that left makes room for the first that is not drawn", () => {
+test("a removed server makes room for the first one not drawn", () => {
   const before = drawnServers(many);
   const drawn = drawnServers(many.filter((each) => each.id !== before[3]), before);
   assert.deepEqual(drawn, [...before.filter((id) => id !== before[3]), `s${MOST}`]);
@@ -30,7 +30,7 @@ test("a colour stays with its server", () => {
   assert.deepEqual([...slots(["c", "d", "a"], before)], [["c", 2], ["a", 0], ["d", 1]]);
 });
 
-test("the busiest of the indicators that count", () => {
+test("the busiest of the counting indicators", () => {
   const one = { utilization: { cpu: 0.2, workers: 0.7, queue: 0.9, io: null } };
   const indicators = { cpu: { used: true }, workers: { used: true }, queue: { used: false } };
   assert.deepEqual([busiest(one), busiest(one, indicators), busiest({ utilization: null })], [0.9, 0.7, null]);

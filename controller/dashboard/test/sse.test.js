@@ -26,6 +26,6 @@ test("lines may end with CR LF", () => assert.deepEqual(parsed("event: tick\r\nd
 
 test("several data lines are one text", () => assert.deepEqual(parsed("data: a\ndata:b\n\n"), [["message", "a\nb"]]));
 
-test("an event that is not ended yet is not told", () => assert.deepEqual(parsed("event: tick\ndata: x\n"), []));
+test("an unfinished event is not passed on", () => assert.deepEqual(parsed("event: tick\ndata: x\n"), []));
 
 test("a name does not outlive its event", () => assert.deepEqual(parsed("event: tick\n\ndata: x\n\n"), [["message", "x"]]));

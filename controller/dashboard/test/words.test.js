@@ -15,7 +15,7 @@ test("the address names an upstream and a server", () => {
   assert.deepEqual(named(link("web", "a.b")), ["web", "a.b"]);
 });
 
-test("the address keeps search, order and page, and says nothing of what is as always", () => {
+test("the address keeps search, order and page, and leaves out defaults", () => {
   const shown = { search: "10.0 &?#/é", order: "-latency", troubled: true, page: 7 };
   assert.deepEqual(parse(link("web", null, shown)), { upstream: "web", peer: null, ...shown });
   assert.equal(link(null, null, { search: "", order: "", troubled: false, page: 1 }), "#/");
@@ -31,7 +31,7 @@ test("tries grow rarer, and no page waits longer than 10 s", () => {
   assert.equal(delayMs(1, 0), 250);
 });
 
-test("every rung, state and role has words, and so has one that is new", () => {
+test("every rung, state and role has words, and so has an unknown one", () => {
   assert.equal(rungOf({ rung: "drift" }).tone, "warn");
   assert.equal(rungOf(null).label, "Silent");
   assert.equal(rungOf({ rung: "fresh", silent: true }).label, "Silent");
@@ -50,10 +50,10 @@ test("the mode names its threshold", () => {
   assert.equal(modeOf({ thresholds: null, alert: false }).tone, "plain");
 });
 
-test("headroom is what is left, what is missing, or why it is not known", () => {
-  const said = (left, ratio) => headroomOf({ headroom: { could_carry_per_s: 400, carries_per_s: 400 - left, left_per_s: left, ratio, servers: 1 } });
-  assert.deepEqual(said(100, 0.25), { tone: "", label: "25 %", text: "Carries 300 of the 400 requests/s that 1 server could carry without high load." });
-  assert.deepEqual([said(36, 0.09).tone, said(-20, 0).tone, said(-20, 0).label], ["warn", "bad", "lacks 20/s"]);
+test("headroom is the rest, the lack, or the reason why it is unknown", () => {
+  const headroomWords = (left, ratio) => headroomOf({ headroom: { could_carry_per_s: 400, carries_per_s: 400 - left, left_per_s: left, ratio, servers: 1 } });
+  assert.deepEqual(headroomWords(100, 0.25), { tone: "", label: "25 %", text: "Carries 300 of the 400 requests/s that 1 server could carry without high load." });
+  assert.deepEqual([headroomWords(36, 0.09).tone, headroomWords(-20, 0).tone, headroomWords(-20, 0).label], ["warn", "bad", "lacks 20/s"]);
   assert.deepEqual(headroomOf({ headroom: { left_per_s: null, ratio: null, unknown: "no traffic" } }), { tone: "", label: "–", text: "Not known: no traffic." });
 });
 
@@ -66,12 +66,12 @@ const LAW = {
   limits: { floor: "at the least part" },
 };
 
-test("a chain ends with the weight, whatever the law", () => {
+test("a chain ends with the weight, for any law", () => {
   assert.deepEqual(chain(SAID, LAW).map(({ label }) => label), ["Backlog", "Mode", "Weight"]);
   assert.deepEqual(chain(SAID, undefined).map(({ label }) => label), ["Weight"]);
 });
 
-test("a step has its figures, each in its format, and the note that holds", () => {
+test("a step has its figures, each in its format, and the fitting note", () => {
   const [backlog, mode] = chain(SAID, LAW);
   assert.deepEqual([backlog.value, backlog.note], ["×0.88", "200 ms wait, – of 200; 0.88."]);
   assert.deepEqual([mode.value, mode.note], ["0.5", "hot"]);
@@ -82,11 +82,11 @@ test("limits have the words of the law, or of the page, or their name", () => {
   assert.deepEqual(limits, ["at the least part", "raised to 1, the smallest weight", "new"]);
 });
 
-test("what is pinned is explained by its pin", () => {
+test("a pinned server is explained by its pin", () => {
   assert.deepEqual(chain({ ...SAID, figures: { pinned: 250 } }, LAW).map(({ label }) => label), ["Pinned", "Weight"]);
 });
 
-test("an indicator that moves nothing says why", () => {
+test("an indicator without effect shows the reason", () => {
   assert.equal(remarkOf({ used: false, knee: null, reporting: 2 }), "not declared: moves nothing");
   assert.equal(remarkOf({ used: true, knee: 0.5, reporting: 0 }), "no server reports it: moves nothing");
   assert.equal(remarkOf({ used: true, knee: 0.8, reporting: 2 }), "counts as load above 80 %");
