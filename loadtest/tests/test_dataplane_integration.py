@@ -46,5 +46,5 @@ def test_without_wrk_the_line_says_how_to_get_it(tmp_path: Path) -> None:
     done = subprocess.run(COMMAND, capture_output=True, text=True, timeout=60, env=without)
     assert done.returncode == 1
     assert done.stderr == (
-        "steelyard-loadtest dataplane: wrk is not installed; it makes the load: apt-get install wrk\n"
+        "steelyard-loadtest dataplane: wrk is not installed and makes the load: apt-get install wrk\n"
     )

@@ -31,9 +31,14 @@ STALL_AFTER_S, STALL_S = 1.0, 1.0
 class Server(AnsweringServer):
     """Answers as the path says.
 
-    /fine: at once; /tenth: 503 every tenth time. /stall: after a pause, once. /hang: no more after a second.
-    /close: never, but closes. /once: once on each connection, and closes at the second. A client that asks
-    for it has the connection closed.
+    /fine    at once
+    /tenth   503 every tenth time
+    /stall   after a pause, once
+    /hang    no more after a second
+    /close   never, but closes
+    /once    once on each connection, and closes at the second
+
+    A client that asks for it has the connection closed.
     """
 
     def __init__(self) -> None:

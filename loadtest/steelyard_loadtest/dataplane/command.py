@@ -58,7 +58,7 @@ def _run(options: argparse.Namespace) -> int:
     """Run it; 0, 1 (not possible, or requests failed: see stderr) or 130 (Ctrl-C, figures kept)."""
     programs = find(options.nginx)
     if programs.wrk is None:
-        raise SetupError("wrk, which makes the load, is not installed: apt-get install wrk")
+        raise SetupError("wrk is not installed and makes the load: apt-get install wrk")
     check_page(options.page, MARKS)
     where = network.enter(sys.argv[1:])
     known = conditions(sys.argv[1:], programs.versions, on_machine=[where])
