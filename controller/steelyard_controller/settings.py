@@ -225,14 +225,14 @@ def _dotted(place: Sequence[str | int]) -> str:
 
 
 def _yaml(text: str) -> ParsedFile:
-    loader = yaml.SafeLoader(text)
     try:
+        loader = yaml.SafeLoader(text)  # raises for a control character
         root = loader.get_single_node()
         document = None if root is None else loader.construct_document(root)
     except yaml.YAMLError as error:
         raise ValueError(f"it is not YAML: {' '.join(str(error).split())}") from None
-    finally:
-        loader.dispose()
+    except RecursionError:
+        raise ValueError("its lists or mappings are nested too deeply") from None
     if document is None:
         document = {}
     if not isinstance(document, dict) or not all(isinstance(key, str) for key in document):

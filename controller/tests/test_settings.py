@@ -149,6 +149,8 @@ def test_upstreams_come_from_the_file(tmp_path: Path) -> None:
         ("tik_s: 1", "line 1: tik_s is no setting: write tick_s"),
         ("[1, 2]", "must hold keys such as"),
         ("a: [", "is not YAML"),
+        ("a: 1\x0b", "is not YAML: unacceptable character"),
+        ("[" * 5000, "nested too deeply"),
     ],
 )
 def test_a_mistake_names_the_field_and_the_remedy(tmp_path: Path, text: str, message: str) -> None:
