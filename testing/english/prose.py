@@ -45,13 +45,18 @@ def blocks(path: str, text: str) -> list[Block]:
 def markdown(text: str) -> Iterator[Block]:
     """Yield paragraphs, headings, list items and table cells."""
     kind, line = "paragraph", 1
+    # A template's statements are no prose, but their lines count.
+    text = re.sub(r"\{%.*?%\}", "", text)
     for token in MarkdownIt("commonmark").enable("table").parse(text):
         if token.map:
             line = token.map[0] + 1
         if token.type in ("heading_open", "td_open", "th_open", "paragraph_open"):
             kind = {"heading_open": "heading", "paragraph_open": "paragraph"}.get(token.type, "cell")
         if token.type == "inline":
-            yield Block(line=line, kind=kind, text="".join(_inline(token.children or [])))
+            prose = "".join(_inline(token.children or []))
+            # In a cell, semicolons separate the entries of a list.
+            for entry in prose.split("; ") if kind == "cell" else [prose]:
+                yield Block(line=line, kind=kind, text=entry)
 
 
 def _inline(tokens: Iterable[object]) -> Iterator[str]:
@@ -213,9 +218,11 @@ def _spans(text: str) -> str:
     return re.sub(r"%[-+.\d]*[sdrfgxi]\b|\{[^{}]*\}|https?://\S+|<[^<>]*>", CODE, text)
 
 
-# A string with a statement of Lua, SQL or nginx.conf on a line of its own is a program.
+# A string with a line of Lua, SQL or nginx.conf, or the start of a configuration's section, is a program.
 PROGRAM = re.compile(
-    r"^(?:local \w+ =|if .* then|for .* do|return \w+[.(]|SELECT |UPDATE |[a-z_]+ \S+;$)", re.MULTILINE
+    r"^(?:local \w+ =|if .* then|for .* do|return \w+[.(]|SELECT |UPDATE |[a-z_]+ \S+;$"
+    r"|(?:events|http) \{|global$)",
+    re.MULTILINE,
 )
 LUA_COMMENT = re.compile(r"""(?:^|(?<=[\s,;)}"]))--+ ?\[?\[?(?![^"]*"[^"]*$)(.*)""")
 SLASHES = re.compile(r"(?:^|(?<=\s))// ?(.*)")

@@ -30,6 +30,11 @@ def test_markdown_gives_paragraphs_headings_items_and_cells_without_code() -> No
     ]
 
 
+def test_a_cell_may_list_entries_and_a_template_has_statements() -> None:
+    page = "{% if one is there and two %}\n\n| 3 of one; 4 of two |\n|---|\n"
+    assert texts("a.md", page) == [(3, "cell", "3 of one"), (3, "cell", "4 of two")]
+
+
 def test_a_link_counts_by_its_words() -> None:
     assert texts("a.md", "See [the guide](guides/nginx.md#a).\n") == [(1, "paragraph", "See the guide.")]
 
@@ -66,6 +71,8 @@ def test_each_term_of_a_list_of_definitions_is_a_block() -> None:
 
 def test_a_program_in_a_string_is_no_message() -> None:
     text = 'SCRIPT = """\nlocal held = redis.call(one)\nif held is there then return held and more end\n"""\n'
+    assert list(blocks("a.py", text)) == []
+    text = 'CONF = """\nevents {\n}\nhttp {\n  access_log off and many more directives in one block\n}\n"""\n'
     assert list(blocks("a.py", text)) == []
 
 
