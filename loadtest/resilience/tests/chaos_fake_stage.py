@@ -1,4 +1,4 @@
-"""A stage without daemons: what faults do to it changes plain values, so that a test can see them undone."""
+"""A stage without daemons: faults change plain values, so that a test can see them undone."""
 
 import json
 from pathlib import Path
@@ -52,7 +52,7 @@ class FakeDaemon:
 
 
 class FakeStage:
-    """The leader publishes a later table whenever it is looked for; what is refused is counted."""
+    """The leader publishes a later table at each look for it; refusals are counted."""
 
     url = "http://10.213.0.10:8080"
     key = KEY
@@ -116,7 +116,7 @@ class FakeStage:
         self._clocks[host] = seconds
 
     def status(self) -> dict[str, Any]:
-        # The leader is always one term ahead of what it sees.
+        # The leader is always one term ahead of the terms it has seen.
         upstream = {"refused": {}, "fail_open": False, "peers": [{}] * len(self._states), "term": self._term}
         return {"upstreams": {"web": upstream}, "saved_error": None}
 

@@ -1,4 +1,4 @@
-"""The catalogue: nothing promised is left out, what is allowed has a reason, every fault is undone."""
+"""The catalogue is complete, each lenient bound has a reason, and every fault is undone."""
 
 import itertools
 from pathlib import Path
@@ -13,12 +13,12 @@ from steelyard_resilience.chaos.faults.catalogue import FAULTS
 from .chaos_fake_stage import FakeStage
 
 CALM_MS = 300.0
-"""What the slowest request takes while nothing is in the requests' way."""
+"""Latency of the slowest request with nothing in its way."""
 
 BY_NAME = {fault.name: fault for fault in FAULTS}
 
 PARTS = ("memcached", "redis", "leader", "standby", "agent-1", "server-1")
-"""nginx has faults of its own: a load balancer that is killed is not in question."""
+"""nginx has its own faults: a load balancer alone cannot survive its own death."""
 
 
 def test_names_are_unique() -> None:
@@ -54,7 +54,7 @@ def test_every_part_is_killed_paused_and_restarted(part: str, what: str) -> None
         "envoy's streams hang", "envoy refuses endpoints", "leader killed, behind envoy",
     ],
 )  # fmt: skip
-def test_what_was_promised_is_there(name: str) -> None:
+def test_every_promised_fault_exists(name: str) -> None:
     assert name in BY_NAME
 
 
@@ -100,7 +100,7 @@ REAL = (
     "another load balancer killed, 500 open", "another load balancer cut off from memcached, 500 open",
     "envoy refuses endpoints",
 )  # fmt: skip
-"""They need a process to signal, a disk to fill up, an nginx or a controller that answers."""
+"""They need a process to signal, a disk to fill, or an nginx or a controller to answer."""
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_fault_does_something_and_is_undone(fault: Fault, tmp_path: Path) -> N
 
 def test_no_disk_is_filled_up_but_a_small_one(tmp_path: Path) -> None:
     fill = BY_NAME["disk of the saved table full"].act
-    with pytest.raises(ProgramError, match="no small disk"), fill(stage=FakeStage(tmp_path).as_stage()):
+    with pytest.raises(ProgramError, match="not on a small disk"), fill(stage=FakeStage(tmp_path).as_stage()):
         pass
     assert not list(tmp_path.iterdir())
 

@@ -1,4 +1,4 @@
-"""False values: each must be what it says it is, or the faults prove nothing."""
+"""False values: each must match its description, or the faults prove nothing."""
 
 import json
 from typing import Any

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-# Some bounds are times. `make chaos` judges them, on a quiet machine; here a request that hangs and a cluster
-# that does not recover must show, and what else the machine does must not.
+# Some bounds are times. `make chaos` judges them on a quiet machine. Here a hanging request and a cluster
+# without recovery must show, but other work of the machine must not.
 SLACK = "5"
 
 pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.timeout(900)]

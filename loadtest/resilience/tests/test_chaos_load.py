@@ -62,7 +62,7 @@ def test_the_rung_is_the_upstreams(status: dict[str, object] | None, rung: str |
 
 
 class Watched:
-    """A stage of which the first question gets no answer until the test lets it have one."""
+    """A stage that does not answer its first question until the test allows it."""
 
     def __init__(self) -> None:
         self.let_go = threading.Event()
@@ -88,7 +88,7 @@ def test_looks_go_on_while_one_hangs_and_what_it_raises_is_seen() -> None:
         stage.let_go.set()
     assert {(look.rung, look.not_well) for look in looks} == {
         ("drift", None),
-        (None, "it could not be seen: OSError no route"),
+        (None, "the look failed: OSError no route"),
     }
     moments = [look.at_s for look in looks]
     assert moments == sorted(moments)

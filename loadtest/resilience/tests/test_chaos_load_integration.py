@@ -1,4 +1,4 @@
-"""The load against a server that answers well, answers another, stops halfway, or goes away."""
+"""The load against a server that answers well, answers another request, stops halfway, or closes."""
 
 import asyncio
 import socket
@@ -24,11 +24,13 @@ COUNTED_S = 0.5
 
 
 class Server(AnsweringServer):
-    """Answers as the path says.
+    """Answers by the path.
 
-    /well: with the request's number. /crossed: with another's, every fifth time. /half: half a body every
-    fifth time, then the end. /taken: reads the second request on a connection and closes without an answer.
-    /unread: closes with the second one unread.
+    - /well: with the request's number.
+    - /crossed: with another request's number, every fifth time.
+    - /half: half a body every fifth time, then the end.
+    - /taken: reads the second request on a connection and closes without an answer.
+    - /unread: closes with the second request unread.
     """
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answers: int) -> bool:
@@ -40,7 +42,7 @@ class Server(AnsweringServer):
         body = f'{{"echo": "{int(number) + (path == "/crossed" and fifth)}"}}'.encode()
         half = path == "/half" and fifth
         if path == "/unread":
-            # From now on the kernel alone takes what comes, and tells the client so when all is closed.
+            # From now on only the kernel accepts bytes; its reset at the end shows that no program read them.
             writer.transport.pause_reading()  # type: ignore[attr-defined]
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body))
         writer.write(body[: len(body) // 2] if half else body)
@@ -58,7 +60,7 @@ def server() -> Iterator[Server]:
 
 
 def failures(server: Server, path: str, folder: Path) -> Counter[str]:
-    """Return how the requests of the first half second ended; all of them have."""
+    """Return the ends of the first half second's requests, after all of them have ended."""
     load = Load(f"http://127.0.0.1:{server.port}{path}", RATE_PER_S, folder)
     try:
         until_s = load.began_s + COUNTED_S
@@ -96,7 +98,7 @@ def test_a_request_that_was_never_read_is_sent_again(server: Server, tmp_path: P
 
 
 class Owner:
-    """Hears what becomes of a connection's requests."""
+    """Records the fate of a connection's requests."""
 
     def __init__(self) -> None:
         self.answers: list[int] = []
@@ -122,7 +124,7 @@ def test_a_request_that_crosses_the_end_of_its_connection_was_never_read(closed_
         while not owner.answers:
             await asyncio.sleep(0.01)
         assert other.recv(100)
-        # The loop knows nothing of the end yet when it sends; the answer to that is a reset.
+        # The loop is unaware of the end when it sends, and the answer is a reset.
         if closed_first:
             other.close()
         connection.send(b"GET / HTTP/1.1\r\n\r\n")

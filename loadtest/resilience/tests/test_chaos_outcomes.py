@@ -1,4 +1,4 @@
-"""What a fault cost, and whether that is within its bounds: synthetic requests and looks."""
+"""The cost of a fault, and its bounds: synthetic requests and looks."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -41,9 +41,9 @@ def test_a_fault_that_costs_nothing_passes() -> None:
     assert (seen.recover_s, seen.rung) == (1.5, "fresh")
 
 
-def test_who_was_on_his_way_when_it_began_is_among_its_requests() -> None:
-    on_his_way, over, after = request(99.995, 10.0, "reset"), request(99.9, 10.0, "reset"), request(110.5)
-    seen = outcome(TRIAL, [on_his_way, over, request(110.49), after], [WELL])
+def test_requests_under_way_at_its_beginning_are_the_faults() -> None:
+    under_way, over, after = request(99.995, 10.0, "reset"), request(99.9, 10.0, "reset"), request(110.5)
+    seen = outcome(TRIAL, [under_way, over, request(110.49), after], [WELL])
     assert (seen.sent, seen.failed, seen.kinds) == (2, 1, {"reset": 1})
 
 
@@ -52,7 +52,7 @@ def test_a_failure_more_than_the_bound_allows_is_told_with_its_kinds() -> None:
     allowed = replace(TRIAL, bound=replace(BOUND, failed=3))
     assert broken(allowed, requests) == ()
     assert broken(replace(TRIAL, bound=replace(BOUND, failed=2)), requests) == (
-        "3 of 4 requests failed (2 502, 1 crossed), not at most 2",
+        "3 of 4 requests failed (2 502, 1 crossed), more than 2",
     )
 
 
@@ -60,7 +60,7 @@ def test_the_latency_of_a_failed_request_is_no_answers() -> None:
     requests = [request(101.0, 250.0), request(102.0, 10_000.0, "timeout")]
     seen = outcome(replace(TRIAL, bound=replace(BOUND, failed=1)), requests, [WELL])
     assert (seen.worst_ms, seen.broken) == (250.0, ())
-    assert broken(TRIAL, [request(101.0, 301.0)]) == ("the slowest answer took 301 ms, not at most 300",)
+    assert broken(TRIAL, [request(101.0, 301.0)]) == ("the slowest answer took 301 ms, more than 300",)
 
 
 def test_more_slow_answers_than_the_bound_allows_are_told() -> None:
@@ -69,7 +69,7 @@ def test_more_slow_answers_than_the_bound_allows_are_told() -> None:
     allowed = replace(TRIAL, bound=replace(BOUND, failed=1, slow=2))
     assert broken(allowed, requests) == ()
     assert broken(replace(allowed, bound=replace(allowed.bound, slow=1)), requests) == (
-        "2 answers took longer than 150 ms, not at most 1",
+        "2 answers took longer than 150 ms, more than 1",
     )
     assert outcome(replace(TRIAL, bound=replace(BOUND, failed=1)), requests, [WELL]).passed
 
@@ -77,7 +77,7 @@ def test_more_slow_answers_than_the_bound_allows_are_told() -> None:
 def test_slack_is_of_times_and_of_nothing_else() -> None:
     slack = replace(TRIAL, bound=BOUND.slackened(2))
     assert broken(slack, [request(101.0, 599.0)]) == ()
-    assert broken(slack, [request(101.0, 601.0)]) == ("the slowest answer took 601 ms, not at most 600",)
+    assert broken(slack, [request(101.0, 601.0)]) == ("the slowest answer took 601 ms, more than 600",)
     assert len(broken(slack, [request(101.0, failure="502")])) == 1
 
 
@@ -87,10 +87,10 @@ def test_a_fault_without_a_request_shows_nothing_and_does_not_pass() -> None:
 
 def test_recovery_is_counted_from_when_it_was_undone() -> None:
     late = replace(TRIAL, recovered_s=113.1, until_s=114.1)
-    assert broken(late, [request(101.0)]) == ("well again after 5.1 s, not within 5",)
+    assert broken(late, [request(101.0)]) == ("well again after 5.1 s, later than 5",)
     never = replace(TRIAL, recovered_s=None, until_s=128.0)
     looks = [look(101.0, "nginx does not answer"), look(127.0, "no leader")]
-    assert broken(never, [request(101.0)], looks) == ("not well again while it was waited for: no leader",)
+    assert broken(never, [request(101.0)], looks) == ("not well again in time: no leader",)
 
 
 @pytest.mark.parametrize(

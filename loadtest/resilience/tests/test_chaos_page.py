@@ -1,4 +1,4 @@
-"""What is said, listed and written of a run that nobody had to make."""
+"""The lines, lists and pages of a made-up run."""
 
 import gzip
 import io
@@ -16,7 +16,7 @@ from steelyard_resilience.chaos.fault import Bound, Fault, Gathered, Look, Outco
 from steelyard_resilience.chaos.faults.catalogue import FAULTS, chosen, listed
 from steelyard_resilience.chaos.outcomes import outcome
 from steelyard_resilience.chaos.page import line, page, summary, table
-from steelyard_resilience.chaos.session import tell
+from steelyard_resilience.chaos.session import show
 
 KEPT = Outcome(
     fault="memcached killed",
@@ -54,7 +54,7 @@ STRAY = Request(due_s=12.0, latency_ms=1.0, failure="502")
 
 
 def gathered(faults: int = 3) -> Gathered:
-    """A run of so many faults of 10 s each, the last of which broke a bound."""
+    """A run of `faults` faults of 10 s each; the last one broke a bound."""
     run = Gathered()
     for number in range(faults):
         began_s = 1000.0 + 10.0 * number
@@ -153,12 +153,12 @@ def test_a_page_without_trouble_has_no_headings_of_trouble() -> None:
     assert "between" not in text
 
 
-def test_a_fault_is_told_when_it_is_over_with_what_it_broke() -> None:
+def test_progress_shows_a_fault_and_its_broken_bounds() -> None:
     stream = io.StringIO()
     progress = Progress(stream, steps=2, expected_s=0)
     for result in (KEPT, BROKEN):
         progress.begin(result.fault)
-        tell(progress, result)
+        show(progress, result)
     lines = stream.getvalue().splitlines()
     assert lines[0].startswith("1 of 2 · 0 s left · memcached killed · PASS: ")
     assert lines[1].startswith("2 of 2 · 0 s left · edge | redis · BROKEN: ")
@@ -198,7 +198,7 @@ def test_faults_are_chosen_by_name_or_group(patterns: list[str], quick: bool, na
 
 
 def test_a_pattern_that_fits_nothing_is_a_mistake() -> None:
-    with pytest.raises(ValueError, match=r"no fault is called 'kills'; --list"):
+    with pytest.raises(ValueError, match=r"no fault has 'kills' in its name or group; --list"):
         chosen(CATALOGUE, ["redis", "kills"], quick=False)
 
 
@@ -219,7 +219,7 @@ def test_a_run_is_written_whole(tmp_path: Path) -> None:
     assert [one["passed"] for one in document["outcomes"]] == [True, True, False]
     moments = [(one["began_s"], one["until_s"], one["sent"]) for one in document["outcomes"]]
     assert moments == [(0.0, 8.0, 80), (10.0, 18.0, 80), (20.0, 28.0, 80)]
-    assert document["outcomes"][2]["broken"] == ["1 of 80 requests failed (1 reset), not at most 0"]
+    assert document["outcomes"][2]["broken"] == ["1 of 80 requests failed (1 reset), more than 0"]
     requests = gzip.decompress((tmp_path / "requests.csv.gz").read_bytes()).decode().splitlines()
     assert len(requests) == 1 + len(run.requests)
     assert requests[201] == "22.000000,25.000,reset"

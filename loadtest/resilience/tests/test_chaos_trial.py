@@ -1,4 +1,4 @@
-"""One fault after the other on a stage that is made up, by a clock that is too."""
+"""One fault after the other on a made-up stage, with a made-up clock."""
 
 import io
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 RECOVER_S = 4.0
 TAKES_S = 0.5
-"""How long the end of a fault takes."""
+"""Time that the end of a fault takes."""
 
 
 @dataclass
@@ -155,7 +155,7 @@ def test_a_beginning_that_fails_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "wrong"),
+    ("verdict", "wrong"),
     [
         (lambda: "not so", ("not so",)),
         (lambda: None, ()),
@@ -163,14 +163,14 @@ def test_a_beginning_that_fails_is_told() -> None:
     ],
 )
 def test_a_check_is_asked_before_the_end_which_is_done_whatever_it_says(
-    told: Callable[[], str | None], wrong: tuple[str, ...]
+    verdict: Callable[[], str | None], wrong: tuple[str, ...]
 ) -> None:
     world = World()
     asked = []
 
     def check() -> str | None:
         asked.append((world.now_s, list(world.done)))
-        return told()
+        return verdict()
 
     @contextmanager
     def act(*, stage: "Stage") -> Iterator[Callable[[], str | None]]:
@@ -188,23 +188,23 @@ def test_a_load_that_has_ended_ends_the_run() -> None:
         world.trial()
 
 
-class Told(Progress):
-    """Hears of the progress."""
+class RecordedProgress(Progress):
+    """Records the progress."""
 
     def __init__(self) -> None:
         super().__init__(io.StringIO())
-        self.said: list[str] = []
+        self.lines: list[str] = []
 
     def show(self, text: str, *, always: bool = False) -> None:
         del always
-        self.said.append(f"scene {'clocks' in text}")
+        self.lines.append(f"scene {'clocks' in text}")
 
     def begin(self, what: str) -> None:
-        self.said.append(what)
+        self.lines.append(what)
 
     def end(self, result: str = "", *, expected_s: float | None = None, keep: bool = False) -> None:
         del expected_s, keep
-        self.said.append(result.partition(":")[0])
+        self.lines.append(result.partition(":")[0])
 
 
 def opened(world: World) -> Open:
@@ -219,35 +219,35 @@ def opened(world: World) -> Open:
 
 
 def test_faults_share_a_scene_and_those_with_faketime_another() -> None:
-    world, told, gathered = World(), Told(), Gathered()
+    world, progress, gathered = World(), RecordedProgress(), Gathered()
     faults = [world.fault("clock", faketime=True), world.fault("one"), world.fault("two")]
-    run(faults, opened(world), gathered, told)
-    assert told.said == ["scene False", "one", "PASS", "two", "PASS", "scene True", "clock", "PASS"]
+    run(faults, opened(world), gathered, progress)
+    assert progress.lines == ["scene False", "one", "PASS", "two", "PASS", "scene True", "clock", "PASS"]
     assert [outcome.fault for outcome in gathered.outcomes] == ["one", "two", "clock"]
     assert [trial.fault for trial in gathered.trials] == ["one", "two", "clock"]
 
 
 def test_no_fault_is_left_out_whatever_it_needs() -> None:
-    world, told, gathered = World(), Told(), Gathered()
+    world, progress, gathered = World(), RecordedProgress(), Gathered()
     needs = [(faketime, front) for faketime in (False, True) for front in FRONT_PORTS]
     faults = [world.fault(f"{each}", faketime=each[0], front=each[1]) for each in needs]
-    run(faults, opened(world), gathered, told)
+    run(faults, opened(world), gathered, progress)
     assert {outcome.fault for outcome in gathered.outcomes} == {f"{each}" for each in needs}
 
 
 def test_after_a_fault_that_is_not_recovered_from_the_scene_is_made_anew() -> None:
-    world, told, gathered = World(heals_s=None), Told(), Gathered()
-    run([world.fault("one"), world.fault("two")], opened(world), gathered, told)
-    assert told.said == ["scene False", "one", "BROKEN", "scene False", "two", "BROKEN"]
+    world, progress, gathered = World(heals_s=None), RecordedProgress(), Gathered()
+    run([world.fault("one"), world.fault("two")], opened(world), gathered, progress)
+    assert progress.lines == ["scene False", "one", "BROKEN", "scene False", "two", "BROKEN"]
 
 
 def test_a_new_scene_that_is_not_well_ends_the_run_and_what_came_out_is_kept() -> None:
-    world, told, gathered = World(heals_s=None), Told(), Gathered()
+    world, progress, gathered = World(heals_s=None), RecordedProgress(), Gathered()
 
     @contextmanager
     def scene(_faketime: bool, _front: Front) -> Iterator[Scene]:
         yield world.scene()
 
     with pytest.raises(ProgramError, match="still ill"):
-        run([world.fault("one"), world.fault("two")], scene, gathered, told)
+        run([world.fault("one"), world.fault("two")], scene, gathered, progress)
     assert [outcome.fault for outcome in gathered.outcomes] == ["one"]

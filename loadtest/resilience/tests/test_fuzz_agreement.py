@@ -1,4 +1,4 @@
-"""Python and Lua read a weight table alike; what differs is known, or it is a violation."""
+"""Python and Lua read a weight table alike; a difference is a known one, or a violation."""
 
 from typing import Any
 
@@ -19,21 +19,21 @@ def test_a_table_that_one_refuses_is_a_difference() -> None:
     assert agreement.known(table, {"outcome": "range"}) is None
 
 
-def test_another_reason_is_none() -> None:
+def test_different_reasons_are_no_difference() -> None:
     assert agreement.difference(b"{}", {"outcome": "version"}) is None
 
 
 def test_peers_are_compared_in_the_order_of_their_ids() -> None:
-    _, said = agreement.python_says((TABLE % "267").encode())
-    assert said is not None
-    assert [row[0] for row in said["peers"]] == ["a", "b"]
+    _, reading = agreement.python_reading((TABLE % "267").encode())
+    assert reading is not None
+    assert [row[0] for row in reading["peers"]] == ["a", "b"]
 
 
 def test_another_weight_is_a_difference() -> None:
-    _, said = agreement.python_says((TABLE % "267").encode())
-    what = agreement.difference((TABLE % "268").encode(), {"outcome": "accepted", "value": said})
-    assert what is not None
-    assert what.startswith("both take it, and read it differently")
+    _, reading = agreement.python_reading((TABLE % "267").encode())
+    difference = agreement.difference((TABLE % "268").encode(), {"outcome": "accepted", "value": reading})
+    assert difference is not None
+    assert difference.startswith("both accept it, and read it differently")
 
 
 @pytest.mark.integration
@@ -62,4 +62,4 @@ def test_luajit_and_python_agree_on_the_examples_and_on_what_is_known() -> None:
         other = (TABLE % '267,"x":1.').encode()
         assert agreement.known(other, ask(other) | {"outcome": "range"}) is None
         half = (TABLE % '267,"x":"\\ud800"').encode()
-        assert (agreement.python_says(half)[0], ask(half)["outcome"]) == ("not_json", "not_json")
+        assert (agreement.python_reading(half)[0], ask(half)["outcome"]) == ("not_json", "not_json")

@@ -1,4 +1,4 @@
-"""Edits of inputs: any edit fits any input, and says what it does."""
+"""Edits of inputs: any edit fits any input."""
 
 import json
 from random import Random

@@ -1,4 +1,4 @@
-"""The fuzzer's short form, on everything that reads: no input breaks anything."""
+"""The fuzzer's short form, on every reader: no input breaks anything."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-# It leaves CPU time to the others, and takes its part of it beside a load of eight as well.
+# It leaves CPU time to other programs, and gets its own share beside a load of eight.
 pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.timeout(1800)]
 
 

@@ -1,4 +1,4 @@
-"""A case of the attack on nginx can be repeated and comes to every corner; its verdict is of each kind."""
+"""A case of the attack on nginx is repeatable and covers every line; each kind of verdict occurs."""
 
 import re
 from typing import Any
@@ -52,7 +52,7 @@ def _answer(server: str, named: str) -> Answer:
     return Answer(status=200, headers={"x-backend": server, "x-steelyard-server": named}, complete=True)
 
 
-def test_a_server_of_another_upstream_is_told() -> None:
+def test_a_server_of_another_upstream_is_messages() -> None:
     assert wrong_servers(CASE, [("web", "a"), ("login", "b")], [_answer("a", "a")]) == []
     assert wrong_servers(CASE, [("web", "b")], []) == ["a request for web went to b"]
     assert wrong_servers(CASE, [], [_answer("a", "b")]) == ["an answer 200 of a names b"]
@@ -74,7 +74,7 @@ def _unrest(*, all_stayed: bool = True, own: object = (), unlogged: int = 0, **m
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "messages"),
     [
         ({}, []),
         ({"in_flight": 1}, ["web's a has 1 in flight"]),
@@ -83,10 +83,10 @@ def _unrest(*, all_stayed: bool = True, own: object = (), unlogged: int = 0, **m
         ({"queue places": 1}, ["a worker has 1 queue places"]),
         ({"failed": 2}, ["web's a was picked 3 times, got 3 requests and ended 4"]),
         ({"picks": 2, "failed": 0}, ["web's a was picked 2 times, got 3 requests and ended 2"]),
-        ({"picks": 4}, ["of 1 tries nothing says how they ended"]),
+        ({"picks": 4}, ["the ends of 1 tries are not counted"]),
         ({"picks": 4, "all_stayed": False}, []),
         ({"picks": 4, "unlogged": 1}, []),
     ],
 )
-def test_what_is_left_is_told(more: dict[str, Any], told: list[str]) -> None:
-    assert _unrest(**more) == told
+def test_what_is_left_is_messages(more: dict[str, Any], messages: list[str]) -> None:
+    assert _unrest(**more) == messages

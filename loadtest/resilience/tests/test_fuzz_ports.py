@@ -1,4 +1,4 @@
-"""An attack on a port says what came back, and what is left of it in the daemon."""
+"""An attack on a port names the outcome, and the traces left in the daemon."""
 
 import os
 import socket

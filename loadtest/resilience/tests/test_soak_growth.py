@@ -1,4 +1,4 @@
-"""Growth: what leaks shows, what only swings does not."""
+"""Growth: a leak shows, a swing does not."""
 
 import random
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def test_a_leak_is_found_under_noise_larger_than_a_second_of_it() -> None:
 
 
 def test_a_saw_tooth_is_no_growth() -> None:
-    """As LuaJIT's heap: it fills up and is collected."""
+    """Like LuaJIT's heap, which fills up until a collection."""
     assert growth(TIMES_S, [5e6 + 100_000 * (at_s % 7) for at_s in TIMES_S]).by("heap_bytes") < 100_000
 
 

@@ -1,4 +1,4 @@
-"""The soak's short form: two minutes of load and churn, after which nothing may have grown."""
+"""The soak's short form: nothing may grow in two minutes of load and churn."""
 
 import subprocess
 import sys

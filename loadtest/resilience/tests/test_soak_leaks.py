@@ -1,4 +1,4 @@
-"""What passes a soak, and that each kind of leak does not."""
+"""A clean run passes a soak, and each kind of leak fails it."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -21,7 +21,7 @@ Change = Callable[[float], Mapping[str, float]]
 
 
 def soaked(leaks: dict[int, Change] | None = None, plan: Plan = SHORT, **members: object) -> Soaked:
-    """Return a run in which nothing leaks, but for the changes of single processes over time, by pid."""
+    """Return a run without leaks, except for the changes of single processes over time, by pid."""
     defaults: dict[str, object] = {
         "seconds": plan.seconds,
         "readings": tuple(_readings(plan, leaks or {})),
@@ -68,7 +68,7 @@ LAST = len(SHORT.reloads_s)
 
 def wrong(verdict: Verdict) -> list[str]:
     rows = [f"{row.process}: {FIGURES[row.figure]}" for row in verdict.rows if not row.passed]
-    return rows + [check.what for check in verdict.checks if not check.passed]
+    return rows + [check.requirement for check in verdict.checks if not check.passed]
 
 
 def by_second(**each: float) -> Change:
@@ -179,8 +179,8 @@ def test_a_process_that_did_not_live_long_enough_is_not_passed() -> None:
     [
         ({"failures": {"502": 1}}, "every request is answered"),
         ({"sent": 0}, "every request is answered"),
-        ({"refused": ("drain: 503",)}, "every step of churn is taken"),
-        ({"steps": 0}, "every step of churn is taken"),
+        ({"refused": ("drain: 503",)}, "the controller accepts every step of churn"),
+        ({"steps": 0}, "the controller accepts every step of churn"),
     ],
 )
 def test_one_failed_request_or_step_is_one_too_many(members: dict[str, object], what: str) -> None:
@@ -212,7 +212,7 @@ def test_a_worker_more_than_the_reloads_explain_has_crashed() -> None:
         threads=1,
     )
     verdict = judge(soaked(readings=(*run.readings, stray)), SHORT)
-    assert wrong(verdict) == ["no daemon restarts, no worker but by a reload, and those sent away go"]
+    assert wrong(verdict) == ["no restarts but nginx's reloads, and old workers exit"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a person sees of a soak: the line while it runs, the table, the plot, the command line."""
+"""The presentation of a soak: the line while it runs, the table, the plot, the command line."""
 
 import argparse
 from pathlib import Path
@@ -56,7 +56,7 @@ def run(**members: object) -> Soaked:
 def verdict(bound: float) -> Verdict:
     return Verdict(
         rows=(Row(process=WORKER, figure="private_bytes", lives=2, growth=LEAK, bound=bound),),
-        checks=(Check(what="every request is answered", told="0 of 23,800 failed", passed=True),),
+        checks=(Check(requirement="every request is answered", finding="0 of 23,800 failed", passed=True),),
     )
 
 
@@ -104,7 +104,7 @@ def test_the_plot_shows_what_each_judged_process_has_gained(tmp_path: Path) -> N
     # The worker of the last reload was never judged.
     assert [line.label for line in rows[0][0].series if line.label] == [MASTER, WORKER]
     assert [line.label for line in rows[0][2].series if line.label] == ["agents"] * 2
-    # From less than at the begin of what is judged, after a minute, to more; what is judged, once again.
+    # The pale line is the whole life, from before the warm-up's end; the other is the judged part.
     assert [line.y for line in rows[1][1].series] == [[-6.0, 0.0, 5.0], [0.0, 5.0]] * 2
     bounds = [[rule.at for rule in panel.rules if rule.axis == "y"] for row in rows for panel in row]
     assert bounds == [[1], [2], [2], [2], [32], [8], [8], [24]]

@@ -1,4 +1,4 @@
-"""What is read of processes, stores and nginx: from their own words, and from this very process."""
+"""Readings of processes, stores and nginx, from example texts and from this very process."""
 
 import mmap
 import os
@@ -39,7 +39,7 @@ def test_an_open_descriptor_more_is_one_descriptor_more(tmp_path: Path) -> None:
 
 
 def test_memory_that_is_written_to_is_private_memory() -> None:
-    # Mapped anew: a heap might give back what earlier tests have written to.
+    # The mapping is new, because a heap might return memory of earlier tests.
     with mmap.mmap(-1, 32 << 20, flags=mmap.MAP_PRIVATE) as block:
         before = read_process("me", os.getpid(), 0.0)
         block.write(b"x" * len(block))

@@ -1,4 +1,4 @@
-"""The steps of churn: each is a request that the controller takes, and a round leaves all as it was."""
+"""The steps of churn: the controller accepts each request, and a round restores the state before it."""
 
 from ipaddress import ip_address
 from itertools import islice
@@ -13,7 +13,7 @@ ROUND = 21
 
 
 class Declared:
-    """What the controller keeps of the upstreams, as its API changes it."""
+    """The controller's declarations, with the changes of its API."""
 
     def __init__(self) -> None:
         peers = [{"id": one.id, "address": one.address, "baseline": one.baseline} for one in SERVERS]
@@ -73,7 +73,7 @@ def test_a_round_leaves_all_as_it_was() -> None:
 
 def test_each_round_brings_a_server_that_was_never_there() -> None:
     all_steps = islice(steps("web", SERVERS, PICKERS), 300 * ROUND)
-    comes = [step for step in all_steps if step.words == "a server comes"]
+    comes = [step for step in all_steps if step.words == "add a server"]
     assert len({step.path for step in comes}) == 300
     assert len({(step.document or {})["address"] for step in comes}) == 300
 

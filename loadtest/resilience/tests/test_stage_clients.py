@@ -1,4 +1,4 @@
-"""Questions to stores that answer in whatever pieces they like."""
+"""Questions to stores that answer in arbitrary pieces."""
 
 import socket
 import threading
@@ -16,7 +16,7 @@ from testing.daemons import Daemon
 
 @contextmanager
 def answering(*answer: bytes) -> Iterator[tuple[int, list[bytes]]]:
-    """Serve one client: its first words are kept, and these pieces are its answer."""
+    """Serve one client: keep its first bytes, and answer with these pieces."""
     heard: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
 

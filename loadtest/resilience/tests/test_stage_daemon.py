@@ -1,4 +1,4 @@
-"""A daemon's life, on a process that does nothing."""
+"""A daemon's life, with an idle process."""
 
 import signal
 from collections.abc import Iterator

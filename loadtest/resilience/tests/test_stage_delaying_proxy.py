@@ -1,4 +1,4 @@
-"""The proxy before a store: what passes, and when."""
+"""The proxy before a store: the bytes that pass, and their delays."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,13 +7,13 @@ import pytest
 from steelyard_resilience.stage.delaying_proxy import Lateness, relay
 
 MOMENT_S = 0.05
-"""So long nothing may come that is held back."""
+"""No byte that is held back may arrive within this time."""
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter, Lateness, asyncio.Event], Awaitable[None]]
 
 
 def through_the_proxy(talk: Talk) -> None:
-    """Let a client talk to a store that answers each line with it in capitals."""
+    """Connect a client to a store that answers each line in capitals."""
 
     async def run() -> None:
         lateness, heard = Lateness(), asyncio.Event()

@@ -1,4 +1,4 @@
-"""A small stage comes up, notices that a store is cut off, and leaves nothing behind; needs root."""
+"""A small stage starts, notices a cut store, and leaves nothing behind; needs root."""
 
 import json
 import subprocess
@@ -51,10 +51,10 @@ def test_a_store_that_is_cut_off_from_nginx_alone_is_done_without(tmp_path: Path
         timeout=110,
     )
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert said["others"]["status"] == "ok"
-    assert len(said["pids"]) == 9
-    assert not [pid for pid in said["pids"] if str(tmp_path) in _command(pid)]
+    report = json.loads(done.stdout)
+    assert report["others"]["status"] == "ok"
+    assert len(report["pids"]) == 9
+    assert not [pid for pid in report["pids"] if str(tmp_path) in _command(pid)]
     mounts = Path("/proc/mounts").read_text()
     assert str(tmp_path) not in mounts
 
@@ -64,7 +64,7 @@ def test_hosts_are_not_made_in_the_machine_s_own_network(tmp_path: Path) -> None
         "import sys; from pathlib import Path; from steelyard_resilience.stage.hosts import Settings; "
         "from steelyard_resilience.stage.stage import Stage; Stage(Path(sys.argv[1]), Settings()).__enter__()"
     )
-    # A network that leads somewhere is enough: the test has one of its own, lest it spoil the machine's.
+    # A network with a route is enough: the test uses its own, so that it cannot spoil the machine's.
     road = "ip link set lo up && ip route add 192.0.2.0/24 dev lo"
     inside = f"{road} && exec {sys.executable} -c '{script}' {tmp_path}"
     done = subprocess.run(

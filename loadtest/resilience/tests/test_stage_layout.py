@@ -1,4 +1,4 @@
-"""What runs where, and what its command says."""
+"""The daemons of each host, and their commands."""
 
 from pathlib import Path
 
@@ -81,5 +81,5 @@ def test_redis_s_memory_is_libc_s_where_its_clock_is_faked() -> None:
 
 
 def test_only_nginx_is_asked_to_end_when_this_program_was_killed() -> None:
-    # What can be caught waits for as long as a process is stopped; but nginx has to tell its workers.
+    # A stopped process gets KILL at once. nginx needs TERM, because it has to end its workers.
     assert {part.name for part in parts(Settings()).values() if part.orphan_signal != "KILL"} == {"nginx"}

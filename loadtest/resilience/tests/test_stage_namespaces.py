@@ -1,4 +1,4 @@
-"""Which hosts can be cut from each other, and where hosts may be made at all."""
+"""Cuts between hosts, and the clock's file."""
 
 from pathlib import Path
 

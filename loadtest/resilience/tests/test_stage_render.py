@@ -1,4 +1,4 @@
-"""The files that the daemons read."""
+"""The daemons' configuration files."""
 
 from pathlib import Path
 
@@ -57,8 +57,8 @@ def test_nginx_reads_its_secrets_from_files() -> None:
 
 def test_a_server_that_has_vanished_is_waited_for_as_long_as_the_bounds_say() -> None:
     text = nginx(Settings())
-    for told in ("fetch_interval_s = 0.5,", "hold_s = 60.0,", "drift_s = 300.0,"):
-        assert told in text
+    for option in ("fetch_interval_s = 0.5,", "hold_s = 60.0,", "drift_s = 300.0,"):
+        assert option in text
     assert "proxy_read_timeout 3000ms;" in text
 
 

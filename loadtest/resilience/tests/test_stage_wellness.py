@@ -1,4 +1,4 @@
-"""When all is well, and what is said when it is not."""
+"""Whether all is well, and the reason why not."""
 
 import copy
 from collections.abc import Callable
@@ -74,7 +74,7 @@ def test_all_is_well() -> None:
         (controller_2(status=503, detail="takes over now"), "controller-2 is not ready: takes over now"),
         (
             controller_2(role="standby"),
-            "not one leader, the others standing by (controller-1: standby, controller-2: standby)",
+            "not exactly one leader with standbys (controller-1: standby, controller-2: standby)",
         ),
         (lambda seen: seen.update(overview=None), "the leader does not show the upstream"),
         (lambda seen: seen["overview"]["peers"].pop(), "the leader does not know server-2"),

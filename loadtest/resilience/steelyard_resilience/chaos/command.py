@@ -1,4 +1,4 @@
-"""`steelyard-loadtest chaos`: the command line, the order in which things are done, and what a run leaves."""
+"""`steelyard-loadtest chaos`: the command line, the sequence of a run, and its files."""
 
 import argparse
 import itertools
@@ -25,54 +25,54 @@ from steelyard_resilience.chaos.page import page, summary
 from steelyard_resilience.running_load import TIMEOUT_S
 
 NAME = "chaos"
-"""Of the subcommand, and of the marks in a page."""
+"""The subcommand's name, and that of the marks in a page."""
 
 RATE_PER_S = 200
-"""Requests a second, which the bounds are for."""
+"""Requests a second; the bounds are for this rate."""
 
 MOST_SLACK = 10
-"""Beyond, an answer that nobody waited for would be within its bound."""
+"""Beyond it, a bound would be longer than the time limit of a request."""
 
 MOMENTS = ("began_s", "undone_s", "until_s")
-"""Of a trial, by which a fault's requests and looks are found."""
+"""Moments of a trial, to find a fault's requests and looks in the files."""
 
 
 def add_parser(subparsers: flags.Subparsers) -> None:
     """Add the subcommand `chaos`."""
     parser = subparsers.add_parser(
-        NAME, help="the whole cluster under load, one fault after the other: what each costs (needs root)"
+        NAME, help="the cost of one fault after the other in the whole cluster under load (needs root)"
     )
     flag = parser.add_argument
-    some = "those with it in their name or group; may be given again"
+    some = "only faults with PATTERN in their name or group; may be repeated (default: all)"
     flag("--only", action="append", default=[], metavar="PATTERN", help=some)
-    flag("--list", action="store_true", help="list the faults, then end")
+    flag("--list", action="store_true", help="list the faults and exit")
     flag("--quick", action="store_true", help="faults of nearly every kind: two minutes")
     times = flags.whole(1, MOST_SLACK, "times the bounds")
-    busy = "allow each time TIMES its bound, where the machine has other work (default: %(default)s)"
+    busy = "multiplier of each time bound, for a busy machine (default %(default)s)"
     flag("--slack", type=times, default=1, metavar="TIMES", help=busy)
     flags.add_output(parser, "chaos-results")
     parser.set_defaults(run=partial(exit_status, NAME, _run))
 
 
 def _run(options: argparse.Namespace) -> int:
-    """Do the faults; 0, 1 (a bound was broken, or it could not run) or 130 (Ctrl-C, figures kept)."""
+    """Run the faults; return 0, 1 (a broken bound, or no run) or 130 (Ctrl-C, figures kept)."""
     wanted = chosen(FAULTS, options.only, quick=options.quick)
     if options.list:
         print(listed(wanted))
         return 0
-    # They start daemons and need root's programs: nothing that --help and --list should wait for.
+    # These import many modules; --help and --list should not wait for them.
     from steelyard_loadtest.reporting.progress import Progress
 
     from steelyard_resilience.chaos import session
     from steelyard_resilience.stage.hosts import Front, Settings
     from steelyard_resilience.stage.install import versions
 
-    check_page(options.page, NAME)  # better now than at the end
+    check_page(options.page, NAME)  # before the run rather than after it
     network.enter(sys.argv[1:], mounts=True)
     about = conditions(sys.argv[1:], versions(), on_machine=[f"{network.NETWORK_PRIVATE} for each host"])
     about["Load"] = f"{RATE_PER_S} GET requests/s, open loop, each given {TIMEOUT_S:g} s, each answer checked"
     folder = options.out / "stages"
-    shutil.rmtree(folder, ignore_errors=True)  # logs of another run would only mislead
+    shutil.rmtree(folder, ignore_errors=True)  # logs of an earlier run would mislead
     numbers, gathered = itertools.count(1), Gathered()
 
     def open_scene(faketime: bool, front: Front) -> AbstractContextManager["session.Scene"]:
@@ -98,14 +98,14 @@ def _report(options: argparse.Namespace, gathered: Gathered, about: dict[str, st
     print(summary(gathered))
     print("\n".join(map(str, files)))
     if gathered.interrupted:
-        print("interrupted: the figures go as far as it went", file=sys.stderr)
+        print("interrupted: the figures cover the faults so far", file=sys.stderr)
     if options.page:
         fill_page(made, options.page, NAME)
         print(options.page)
 
 
 def left_of(run: Gathered, conditions: Mapping[str, str]) -> Page:
-    """Return what a run leaves in a folder or on a page; 0 s is the first request."""
+    """Return the files and the page of a run; 0 s is the first request."""
     zero_s = min((one.due_s for one in run.requests), default=0.0)
     requests: list[Field[Request]] = [
         ("due_s", lambda one: f"{one.due_s - zero_s:.6f}"),

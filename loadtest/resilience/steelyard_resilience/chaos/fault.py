@@ -1,6 +1,6 @@
-"""A fault, what it may cost at the most, and what it did cost. Pure but for the actions on a stage.
+"""A fault, its bounds, and its outcome. Pure but for the actions on a stage.
 
-Moments are time.monotonic's, which all processes share.
+Moments are of time.monotonic's clock, which all processes share.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -13,127 +13,126 @@ from steelyard_protocol.traffic_report import RUNGS as RUNGS
 from steelyard_resilience.stage.hosts import Front
 
 Check = Callable[[], str | None]
-"""Says what is not as it must be while the fault lasts; None when all is."""
+"""Returns the problem found while the fault lasts; None if there is none."""
 
 Lasting = Iterator[Check | None]
-"""What an action's function returns: it does it, yields what else must be true meanwhile, and undoes it."""
+"""The return type of an action's function: it causes the fault, yields a check of it, and undoes it."""
 
 Act = Callable[..., AbstractContextManager[Check | None]]
-"""Does it to the `stage` that it is given when it is entered, and undoes it in the end."""
+"""Causes a fault on its `stage` when it is entered, and undoes it when it is left."""
 
 ACTIONS: dict[str, Act] = {}
-"""By the names that faults.toml has for them."""
+"""The actions by their names in faults.toml."""
 
 
 def action(function: Callable[..., Lasting]) -> Act:
-    """Make a function an action."""
+    """Register a function as an action."""
     ACTIONS[function.__name__] = contextmanager(function)
     return ACTIONS[function.__name__]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """What a fault may cost.
-
-    failed: requests; 0 wherever a healthy server exists and nothing in the requests' own way was killed.
-    worst_ms: the latency of the slowest request. slow: requests that take longer than half of it; None: any
-    number. recover_s: until everything is well again, counted from the fault's end. rung: the worst that
-    nginx's weights may come to rest on. why: the reason for whatever is not strictest (which timeout, which
-    period), for the reader of the table.
-    """
+    """The bounds of a fault: its highest permitted cost."""
 
     failed: int = 0
+    """Failed requests; 0 if a healthy server exists and nothing in the requests' own way was killed."""
     worst_ms: float
+    """Latency of the slowest request."""
     slow: int | None = None
+    """Requests that take longer than half of worst_ms; None: any number."""
     recover_s: float
+    """Time from the fault's end until all is well again."""
     rung: str = "fresh"
+    """The worst rung of nginx's weights."""
     why: str = ""
+    """The reason for each bound above the strictest (a timeout, a period), for the reader of the table."""
 
     def slackened(self, times: float) -> "Bound":
-        """Return the bound for a machine that has other work: what is no time stays as it is."""
+        """Return the bound for a machine that has other work: its times are longer, its counts the same."""
         return replace(self, worst_ms=times * self.worst_ms, recover_s=times * self.recover_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One thing that goes wrong, alone.
-
-    name: unique, as the table shows it. group: a heading of the table. lasts_s: 0 for what happens at a
-    moment, and is over with its beginning. quick: also in the short form. faketime: needs a stage whose
-    clocks can be stepped. front: the load balancer through which the requests go.
-    """
+    """One fault, alone."""
 
     name: str
+    """Unique, as the table shows it."""
     group: str
+    """A heading of the table."""
     act: Act
     lasts_s: float = 0.0
+    """0 for an instant, which is over as soon as it begins."""
     bound: Bound
     quick: bool = False
+    """Also part of the short form."""
     faketime: bool = False
+    """Needs a stage with adjustable clocks."""
     front: Front = "nginx"
+    """The load balancer of the requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What could be seen from outside at one moment."""
+    """The cluster from outside at one moment."""
 
     at_s: float
     rung: str | None
     """None: nginx did not answer."""
     not_well: str | None
-    """Why all is not well; None when it is."""
+    """The reason why not all is well; None if all is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of the requests of one fault.
-
-    kinds: failed requests by kind. worst_ms: of the requests that were answered as wanted; None when there
-    were none. slow: those of them that took longer than half of the bound's worst_ms. recover_s: None
-    when it did not recover in time. rung: the worst seen; None when nginx never answered. broken: each bound
-    that was not kept, in words; empty: PASS.
-    """
+    """The outcome of one fault for its requests."""
 
     fault: str
     group: str
     sent: int
     failed: int
     kinds: Mapping[str, int]
+    """Failed requests by kind."""
     worst_ms: float | None
+    """The slowest correct answer; None if there were none."""
     slow: int
+    """Correct answers that took longer than half of the bound's worst_ms."""
     recover_s: float | None
+    """None if the cluster did not recover in time."""
     rung: str | None
+    """The worst rung seen; None if nginx never answered."""
     bound: Bound
     broken: tuple[str, ...]
+    """Each broken bound in words; empty: PASS."""
 
     @property
     def passed(self) -> bool:
-        """Tell whether every bound was kept."""
+        """Return whether every bound was kept."""
         return not self.broken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """When one fault was done and undone, and what was wrong with that.
-
-    undone_s: from when on it could recover: when its end began, or its beginning for one of a moment.
-    recovered_s: None: not while anybody waited. until_s: requests due before it are the fault's.
-    wrong: what could not be done, and what a check found.
-    """
+    """The moments at which one fault began and ended, and the errors on the way."""
 
     fault: str
     group: str
     bound: Bound
     began_s: float
     undone_s: float
+    """Recovery counts from here: the begin of the fault's end, or its beginning for an instant."""
     recovered_s: float | None
+    """None if the cluster did not recover in time."""
     until_s: float
+    """Requests due earlier belong to the fault."""
     wrong: tuple[str, ...]
+    """Failed actions, and problems found by a check."""
 
 
 @dataclass(slots=True)
 class Gathered:
-    """What a run has so far; it grows fault by fault. Each stage's requests and looks follow one another."""
+    """The results of a run so far, fault by fault. Each stage's requests and looks follow one another."""
 
     trials: list[Trial] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""From requests and looks to the outcome of a fault: what it cost, and which bounds it broke. Pure."""
+"""From requests and looks to the outcome of a fault: its cost, and the bounds that it broke. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,16 +12,16 @@ from steelyard_resilience.chaos.fault import RUNGS, Gathered, Look, Outcome, Tri
 def of_fault(requests: Iterable[Request], trial: Trial) -> list[Request]:
     """Return the fault's requests: those due before its end that it could touch.
 
-    Who was on his way when it began is among them: a killed process takes such requests with it.
+    Requests under way when it began are among them: a killed process takes them with it.
     """
     return [one for one in requests if one.due_s < trial.until_s and ended_s(one) >= trial.began_s]
 
 
 def strays(run: Gathered) -> list[Request]:
-    """Return the failed requests that are no fault's; the trials are in order.
+    """Return the failed requests that belong to no fault; the trials are in order.
 
-    Those after a fault that was not recovered from are its doing, although nobody counts them there, and so
-    are those of the fault that was under way when the run was interrupted.
+    If the cluster did not recover from a fault, later failures are that fault's, although its row does not
+    count them. The same holds for the fault under way when the run was interrupted.
     """
     lost = []
     for one in run.requests:
@@ -34,7 +34,7 @@ def strays(run: Gathered) -> list[Request]:
 
 
 def well_since(looks: Sequence[Look], since_s: float) -> float | None:
-    """Return the first look of the last unbroken row of good ones; None when the last one is not good.
+    """Return the moment since which every look was good; None if the last look was not.
 
     The looks are in the order of their moments; those before since_s do not count.
     """
@@ -69,24 +69,24 @@ def outcome(trial: Trial, requests: Iterable[Request], looks: Iterable[Look]) ->
 
 
 def ended_s(request: Request) -> float:
-    """Return when a request was over."""
+    """Return the moment at which a request ended."""
     return request.due_s + request.latency_ms / 1000
 
 
 def _broken(one: Outcome, reasons: Sequence[str]) -> Iterator[str]:
     bound = one.bound
     if not one.sent:
-        yield "no request was sent"  # nothing was shown, so nothing is passed
+        yield "no request was sent"  # a trial without requests proves nothing
     if one.failed > bound.failed:
         named = ", ".join(f"{count} {kind}" for kind, count in Counter(one.kinds).most_common())
-        yield f"{one.failed} of {one.sent} requests failed ({named}), not at most {bound.failed}"
+        yield f"{one.failed} of {one.sent} requests failed ({named}), more than {bound.failed}"
     if one.worst_ms is not None and one.worst_ms > bound.worst_ms:
-        yield f"the slowest answer took {one.worst_ms:,.0f} ms, not at most {bound.worst_ms:,.0f}"
+        yield f"the slowest answer took {one.worst_ms:,.0f} ms, more than {bound.worst_ms:,.0f}"
     if bound.slow is not None and one.slow > bound.slow:
-        yield f"{one.slow} answers took longer than {bound.worst_ms / 2:,.0f} ms, not at most {bound.slow}"
+        yield f"{one.slow} answers took longer than {bound.worst_ms / 2:,.0f} ms, more than {bound.slow}"
     if one.recover_s is None:
-        yield ": ".join(["not well again while it was waited for", *reasons[-1:]])
+        yield ": ".join(["not well again in time", *reasons[-1:]])
     elif one.recover_s > bound.recover_s:
-        yield f"well again after {one.recover_s:.1f} s, not within {bound.recover_s:g}"
+        yield f"well again after {one.recover_s:.1f} s, later than {bound.recover_s:g}"
     if one.rung is not None and RUNGS.index(one.rung) > RUNGS.index(bound.rung):
-        yield f"the weights came to rest on {one.rung}, not on {bound.rung} or better"
+        yield f"nginx's weights were {one.rung}, worse than {bound.rung}"

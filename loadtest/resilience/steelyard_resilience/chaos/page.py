@@ -32,8 +32,8 @@ def summary(run: Gathered) -> str:
     lost = sum(outcome.failed for outcome in run.outcomes)
     allowed = "" if not lost or broken else " (as the bounds allow)"
     kinds = Counter(one.failure for one in strays(run))
-    told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
-    between = f", {kinds.total():,} failed between the faults ({told})" if kinds else ""
+    by_kind = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+    between = f", {kinds.total():,} failed between the faults ({by_kind})" if kinds else ""
     verdict = "all bounds kept" if not broken else f"{broken} broke a bound"
     faults = counted(len(run.outcomes), "fault")
     return f"{faults}, {len(run.requests):,} requests, {lost:,} failed{allowed}{between}, {verdict}"
@@ -48,13 +48,13 @@ def line(outcome: Outcome) -> str:
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    """Return the table; a row that has only a name is a group's."""
+    """Return the table; a row with nothing but a name is a group's."""
     by_group = chain.from_iterable(grouped(outcomes, lambda one: one.group).values())
     return markdown(table_of(by_group, COLUMNS, group=lambda one: one.group))
 
 
 def reasons(outcomes: Iterable[Outcome]) -> list[str]:
-    """Return a line for each reason, with the faults that it is the reason for."""
+    """Return a line for each reason, after the names of its faults."""
     by_why = grouped(outcomes, lambda outcome: outcome.bound.why)
     return [f"{', '.join(one.fault for one in own)}: {why}" for why, own in by_why.items() if why]
 

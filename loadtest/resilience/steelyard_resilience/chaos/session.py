@@ -1,7 +1,6 @@
-"""A run: a stage for the faults that can share it, the load on it, one fault after the other (I/O).
+"""A run: a stage for faults that can share it, the load on it, one fault after the other (I/O).
 
-A fault is begun, held and ended, and watched until all is well again: by ten looks a second, in threads
-of their own.
+A fault begins, lasts and ends. Ten looks a second, in their own threads, watch until all is well again.
 """
 
 import threading
@@ -24,43 +23,43 @@ from steelyard_resilience.stage.hosts import UPSTREAM, Front, Settings
 from steelyard_resilience.stage.stage import Stage
 
 WELL_S = 30.0
-"""After a fault that was recovered from, all is well at once."""
+"""Patience before a fault. If the cluster recovered from the previous one, all is well at once."""
 
 CALM_S = 2.0
-"""Before each fault: what follows is then its doing."""
+"""A calm before each fault, so that what follows is its effect."""
 
 SETTLED_S = 1.0
-"""So long all must have been well, and so long the requests after it are still the fault's."""
+"""All must be well for this long after recovery, and requests due meanwhile are still the fault's."""
 
 MOMENT_S = 3.0
-"""So long one of a moment is watched at the least: what it took away is missed only a second or two later."""
+"""Minimum watch over a fault of an instant: its effects begin only a second or two later."""
 
 PATIENCE, PATIENCE_S = 2.0, 10.0
-"""Times the bound, and seconds more, that are waited for recovery: how far it is missed tells something."""
+"""Recovery is awaited for twice its bound and 10 s more, because the size of a miss is informative."""
 
 LOOK_S = 0.1
 
 AT_ONCE = 8
-"""A look at hosts that do not answer takes a few seconds; the next ones are not to wait for it."""
+"""Looks at a time. A look at silent hosts takes a few seconds, and the next ones should not wait for it."""
 
 
 @contextmanager
 def looking(stage: Stage, looks: list[Look]) -> Iterator[None]:
-    """Look while the block runs; `looks` grows in the order in which the answers come."""
+    """Look while the block runs; `looks` grows in the order in which the answers arrive."""
     free, adding = threading.Semaphore(AT_ONCE), threading.Lock()
 
     def look() -> None:
         try:
             rung, not_well = rung_of(stage.status()), stage.why_not_well()
         except Exception as error:
-            rung, not_well = None, f"it could not be seen: {type(error).__name__} {error}"
-        # Stamped when all the answers were in: a look that waited tells nothing of the time before.
+            rung, not_well = None, f"the look failed: {type(error).__name__} {error}"
+        # The stamp is taken after the last answer: a look that waited proves nothing about earlier moments.
         with adding:
             looks.append(Look(at_s=time.monotonic(), rung=rung, not_well=not_well))
         free.release()
 
     def turn() -> None:
-        # Late turns are left out, not made up for.
+        # Late turns are skipped.
         if free.acquire(blocking=False):
             pool.submit(look)
 
@@ -69,7 +68,7 @@ def looking(stage: Stage, looks: list[Look]) -> Iterator[None]:
 
 
 def rung_of(status: Mapping[str, object] | None) -> str | None:
-    """Return the upstream's rung in nginx's status document; None when it tells none."""
+    """Return the upstream's rung in nginx's status document; None if there is none."""
     document: object = status
     for name in ("upstreams", UPSTREAM, "rung"):
         document = document.get(name) if isinstance(document, Mapping) else None
@@ -78,7 +77,7 @@ def rung_of(status: Mapping[str, object] | None) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """Where faults happen."""
+    """The setting of a fault: the stage, its load, the looks, and the clock."""
 
     stage: Stage
     load: Load
@@ -88,21 +87,21 @@ class Scene:
 
 
 def carry_out(fault: Fault, scene: Scene) -> Trial:
-    """Do one fault to a stage that is well, and return when its last request has ended.
+    """Carry out one fault on a stage that is well, and return after its last request has ended.
 
-    Whatever its actions raise is in the trial. Raises ProgramError when the load has ended.
+    Errors of its actions go into the trial. Raises ProgramError when the load has ended.
     """
     wrong: list[str] = []
     checks: list[Check | None] = []
     doing = ExitStack()
 
-    def attempt(what: str, act: Callable[[], str | None]) -> None:
+    def attempt(step: str, act: Callable[[], str | None]) -> None:
         try:
-            why = act()
+            problem = act()
         except Exception as error:
-            why = f"{what} failed: {type(error).__name__} {error}"
-        if why is not None:
-            wrong.append(why)
+            problem = f"{step} failed: {type(error).__name__} {error}"
+        if problem is not None:
+            wrong.append(problem)
 
     began_s = scene.clock()
     attempt("its beginning", lambda: checks.append(doing.enter_context(fault.act(stage=scene.stage))))
@@ -130,7 +129,7 @@ def carry_out(fault: Fault, scene: Scene) -> Trial:
 
 
 def _watch(fault: Fault, scene: Scene, undone_s: float) -> tuple[float | None, float]:
-    """Return when all was well for good, and until when it was watched."""
+    """Return the moment of recovery, and the end of the watch."""
     now_s = scene.clock()
     least_s = now_s if fault.lasts_s else now_s + MOMENT_S
     deadline_s = now_s + PATIENCE * fault.bound.recover_s + PATIENCE_S
@@ -139,21 +138,21 @@ def _watch(fault: Fault, scene: Scene, undone_s: float) -> tuple[float | None, f
         now_s = scene.clock()
         looks = list(scene.looks)
         since_s = well_since(looks, undone_s)
-        # By the last look, not by the clock: a look may be slow.
+        # The last look counts, not the clock: a look may be slow.
         if since_s is not None and looks[-1].at_s >= max(since_s + SETTLED_S, least_s):
             return since_s, max(since_s + SETTLED_S, least_s)
     return None, now_s
 
 
 Open = Callable[[bool, Front], AbstractContextManager[Scene]]
-"""Sets a scene up, for faults that need faketime or not, with the load balancer that they are done to."""
+"""Sets up a scene, with faketime or without, behind the load balancer under test."""
 
 
 def run(faults: Sequence[Fault], open_scene: Open, gathered: Gathered, progress: Progress) -> None:
-    """Do every fault; what came out so far is always in `gathered`. Raises SetupError, ProgramError."""
+    """Carry out every fault; `gathered` always has the results so far. Raises SetupError, ProgramError."""
     for faketime, front in sorted({(fault.faketime, fault.front) for fault in faults}):
         left = [fault for fault in faults if (fault.faketime, fault.front) == (faketime, front)]
-        kind = " with clocks that can be stepped" if faketime else f" behind {front}"
+        kind = " with adjustable clocks" if faketime else f" behind {front}"
         while left:
             progress.show(f"starting the cluster{kind}")
             with open_scene(faketime, front) as scene:
@@ -161,13 +160,13 @@ def run(faults: Sequence[Fault], open_scene: Open, gathered: Gathered, progress:
 
 
 def _on_scene(faults: Sequence[Fault], scene: Scene, gathered: Gathered, progress: Progress) -> list[Fault]:
-    """Do faults until one leaves the scene unfit for the next; return those that are left."""
+    """Carry out faults until one leaves the scene unfit for the next; return the remaining faults."""
     for position, fault in enumerate(faults):
         try:
             scene.stage.wait_well(WELL_S)
         except ProgramError:
             if position == 0:
-                raise  # a scene that is new, and not well: a newer one would not be
+                raise  # this scene is new, so another new one would not be well either
             return list(faults[position:])
         scene.sleep(CALM_S)
         progress.begin(fault.name)
@@ -175,7 +174,7 @@ def _on_scene(faults: Sequence[Fault], scene: Scene, gathered: Gathered, progres
         result = outcome(trial, scene.load.requests, scene.looks)
         gathered.trials.append(trial)
         gathered.outcomes.append(result)
-        tell(progress, result)
+        show(progress, result)
         if trial.recovered_s is None or trial.wrong:
             return list(faults[position + 1 :])
     return []
@@ -183,7 +182,10 @@ def _on_scene(faults: Sequence[Fault], scene: Scene, gathered: Gathered, progres
 
 @contextmanager
 def scene(folder: Path, settings: Settings, rate_per_s: float, gathered: Gathered) -> Iterator[Scene]:
-    """Set a scene up and take it down; what it saw is then in `gathered`. Raises SetupError, ProgramError."""
+    """Set up a scene, take it down, and add its requests and looks to `gathered`.
+
+    Raises SetupError, ProgramError.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with Stage(folder, settings) as stage:
         load = Load(stage.url, rate_per_s, folder)
@@ -192,14 +194,14 @@ def scene(folder: Path, settings: Settings, rate_per_s: float, gathered: Gathere
             with looking(stage, looks):
                 yield Scene(stage=stage, load=load, looks=looks, clock=time.monotonic, sleep=time.sleep)
         finally:
-            # Before the stage goes: what then fails is nobody's fault.
+            # The load stops before the stage does, so that no request fails without a fault.
             load.stop()
             gathered.requests += load.requests
             gathered.looks += looks
 
 
-def tell(progress: Progress, result: Outcome) -> None:
-    """Tell what came out of a fault, and each bound that was broken."""
+def show(progress: Progress, result: Outcome) -> None:
+    """Show the outcome of a fault, and each broken bound."""
     progress.end(line(result))
     for text in result.broken:
         progress.say(f"    {text}")

@@ -1,7 +1,7 @@
-"""Do Python and Lua read a weight table alike? Pure.
+"""A comparison of Python's and Lua's readings of a weight table. Pure.
 
-Both read what lies in Memcached, and must take the same and refuse the same. Where they differ and it is
-harmless, `known` says why; it proves it, by mending what Python alone refuses and asking it again.
+Both read values in Memcached, and must accept and refuse the same ones. `known` explains a harmless
+difference. It proves the explanation: it repairs what Python alone refuses, and compares again.
 """
 
 import json
@@ -13,45 +13,43 @@ from steelyard_protocol import peer_address, weight_table
 from steelyard_protocol.weight_table import WeightTable
 from steelyard_protocol.wire import Refused
 
-# Deeper than this one of both gives up first: Python's parser by its stack, lua-cjson at 1000.
+# Beyond this depth one of them gives up first: Python's parser by its stack, lua-cjson at 1000.
 DEEP = 900
 
-STRICTER = (
-    "1.0, 1. or 1e2 for a whole number, a member twice, a number too long or no UTF-8, where nobody looks"
-)
-"""What Python alone refuses. Of a member that stands twice both take the last."""
+STRICTER = "1.0, 1. or 1e2 for a whole number, a duplicate member, or a long number or no UTF-8 unused"
+"""The inputs that Python alone refuses. Both use the last of duplicate members."""
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
 
 
-def python_says(data: bytes) -> tuple[str, dict[str, Any] | None]:
-    """Return Python's outcome, and what it read, in the form of the Lua specs' fuzz_targets.lua."""
+def python_reading(data: bytes) -> tuple[str, dict[str, Any] | None]:
+    """Return Python's outcome and reading, in the form of the Lua specs' fuzz_targets.lua."""
     table = weight_table.decode(data)
     return (table.reason, None) if isinstance(table, Refused) else ("accepted", _as_lua_shows_it(table))
 
 
 def difference(data: bytes, lua: Mapping[str, Any]) -> str | None:
-    """Return how the two differ on an input; None when they agree or only give another reason."""
-    outcome, value = python_says(data)
+    """Return the difference of the two on an input; None if they agree or only give different reasons."""
+    outcome, value = python_reading(data)
     if "accepted" not in (outcome, lua["outcome"]):
         return None
     if outcome != lua["outcome"]:
         return f"Python: {outcome}, Lua: {lua['outcome']}"
     if value != _tidy(lua["value"]):
-        return f"both take it, and read it differently: {value} and {_tidy(lua['value'])}"
+        return f"both accept it, and read it differently: {value} and {_tidy(lua['value'])}"
     return None
 
 
 def known(data: bytes, lua: Mapping[str, Any]) -> str | None:
-    """Return which harmless difference it is; None for one that nobody knew of."""
+    """Return the name of a harmless difference; None for an unknown one."""
     if _depth(data) > DEEP:
         return f"nested more than {DEEP} deep"
     return STRICTER if difference(_mended(data), lua) is None else None
 
 
 def _mended(data: bytes) -> bytes:
-    """Return a text without all that Python alone refuses, as STRICTER has it."""
+    """Return a text repaired for Python, by the list of STRICTER."""
     text = _whole(re.sub(rb"[0-9]{4300,}", b"1", data).decode("utf-8", "replace"))
     try:
         return json.dumps(json.loads(text)).encode()
@@ -60,7 +58,7 @@ def _mended(data: bytes) -> bytes:
 
 
 def _whole(text: str) -> str:
-    """Write 1.0, 1. and 1e2 as whole numbers, outside of strings: lua-cjson tells them from none."""
+    """Write 1.0, 1. and 1e2 outside strings as whole numbers: lua-cjson does not distinguish them."""
     parts, end = list[str](), 0
     for string in _STRING.finditer(text):
         parts += [_NUMBER.sub(_as_whole, text[end : string.start()]), string[0]]
@@ -98,16 +96,16 @@ def _as_lua_shows_it(table: WeightTable) -> dict[str, Any]:
 
 
 def _tidy(shown: Mapping[str, Any]) -> dict[str, Any]:
-    # Lua leaves out what is not given, and writes a number with 14 digits.
+    # Lua omits absent members, and writes numbers with 14 digits.
     return {key: _tidy_value(key, value) for key, value in shown.items() if value is not None}
 
 
 def _tidy_value(key: str, value: Any) -> Any:  # noqa: ANN401 - JSON
     if key == "check":
         return _tidy(value)
-    if key == "peers":  # Lua writes an address as nginx does, Python as it came
+    if key == "peers":  # Lua writes an address like nginx, Python keeps its text
         return [[name, peer_address.join(*peer_address.split(at)), *others] for name, at, *others in value]
-    if key == "statuses":  # in Lua's words: `200-399, 404`
+    if key == "statuses":  # in Lua's form: `200-399, 404`
         ranges = [part.split("-") for part in value.split(", ")] if isinstance(value, str) else []
         words = [range(int(ends[0]), int(ends[-1]) + 1) for ends in ranges]
         return sorted({status for word in words or [value] for status in word})

@@ -1,4 +1,4 @@
-"""`steelyard-loadtest fuzz`: the command line, and what is done with the tallies."""
+"""`steelyard-loadtest fuzz`: the command line, and the files and the page of a run."""
 
 import argparse
 import logging
@@ -23,23 +23,23 @@ def add_parser(subparsers: flags.Subparsers) -> None:
     """Add the subcommand `fuzz`."""
     parser = subparsers.add_parser(
         "fuzz",
-        help="malformed input for every decoder and every port; nginx in random configurations",
+        help="malformed input for every decoder and port; nginx in random configurations",
     )
     flag = parser.add_argument
     seconds = flags.number(0.1, 86_400, "seconds")
-    flag("--seconds", type=seconds, help=f"for each target and method ({SECONDS:g})")
-    flag("--quick", action="store_true", help="less than a minute in all: what CI runs")
-    flag("--only", metavar="NAME,...", help="these targets alone (as the first column names them)")
-    again = "the same inputs again, but for those that time cuts off (random; it is printed)"
+    flag("--seconds", type=seconds, help=f"time for each target and method (default {SECONDS:g})")
+    flag("--quick", action="store_true", help="the short form of CI: less than a minute in all")
+    flag("--only", metavar="NAME,...", help="only these targets, by the table's first column (default: all)")
+    again = "seed of the inputs, to repeat a run (default: random; printed). The time limit may cut a run off"
     flag("--seed", type=int, help=again)
     flags.add_output(parser, "fuzz-results", page="the table")
     parser.set_defaults(run=partial(exit_status, "fuzz", _run))
 
 
 def _run(options: argparse.Namespace) -> int:
-    """Run it; 0, 1 (a violation, or it could not: see stderr) or 130 (Ctrl-C, what was found is kept)."""
-    logging.disable(logging.CRITICAL)  # decoders say what is wrong with an input, which here is all of them
-    from steelyard_resilience.fuzz import session  # all decoders take a second that --help need not wait
+    """Run it; return 0, 1 (a violation, or no run: see stderr) or 130 (Ctrl-C, violations kept)."""
+    logging.disable(logging.CRITICAL)  # decoders log each malformed input, and here most are malformed
+    from steelyard_resilience.fuzz import session  # imports for a second; --help should not wait
 
     plan = session.Plan(
         seconds=options.seconds or (QUICK_S if options.quick else SECONDS), out=options.out,
@@ -54,8 +54,8 @@ def _run(options: argparse.Namespace) -> int:
             tallies.append(tally)
             status |= bool(tally.violations)
             print(target.line(tally), flush=True)
-            for told in session.kept(plan, tally):
-                print(f"  VIOLATION {told}", flush=True)
+            for text in session.kept(plan, tally):
+                print(f"  VIOLATION {text}", flush=True)
     except KeyboardInterrupt:
         status = INTERRUPTED
     print(target.summary(tallies))

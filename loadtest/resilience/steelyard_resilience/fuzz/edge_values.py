@@ -1,6 +1,6 @@
 """Values that decoders get wrong: the edges of numbers, of strings, of nesting. Pure.
 
-As texts of JSON, because some of them no JSON library would write.
+They are JSON texts, because no JSON library would write some of them.
 """
 
 NUMBERS = (
@@ -45,4 +45,4 @@ PIECES = (
     b"\\u0000", b"a" * 300, b"\"peers\":[", b"\"peers\":{}", b"}]}",
     b"::", b"\"v\":2,", b"\"x\":1,",
 )  # fmt: skip
-"""Bytes to put anywhere."""
+"""Bytes to insert anywhere."""

@@ -1,6 +1,6 @@
 """Malformed inputs: examples with edits of their bytes, and of JSON as a tree. Pure.
 
-A place is a number, taken modulo what there is: so any edit fits any input.
+A place is a number modulo the number of places, so any edit fits any input.
 """
 
 import json
@@ -11,23 +11,23 @@ from random import Random
 from steelyard_resilience.fuzz import edge_values
 
 LONGEST = 64 * 1024
-"""Bytes. What is longer only takes longer; what lies at the limits of a decoder has examples of its own."""
+"""Bytes. Longer inputs would only be slower; examples cover the decoders' limits of size."""
 
-# Larger than any input has places, so that all of them are equally likely.
+# Far more than the places of any input, so that all of them are equally likely.
 FAR = 2**31
 
 TREE_EDITS = {"replace": 8, "remove": 2, "rename": 1, "repeat": 1, "nest": 1, "lengthen": 1, "move": 2}
-"""The kinds, and how often each is drawn."""
+"""The kinds, with their weights in the draw."""
 
 BYTE_EDITS = {"insert": 4, "cut": 2, "flip": 4, "double": 1, "truncate": 1}
-"""The kinds, and how often each is drawn."""
+"""The kinds, with their weights in the draw."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A list or an object: what stands before each of its values (`"name":` or nothing), and the value.
+    """A list or an object: for each of its values, the text before it (`"name":` or nothing), and the value.
 
-    Names may repeat; a value that is no list and no object is a text, JSON or not.
+    Names may repeat. A value is a node, or a text, JSON or not.
     """
 
     brackets: str
@@ -35,7 +35,7 @@ class Node:
 
 
 def an_input(random: Random, seeds: Sequence[bytes]) -> bytes:
-    """Return a seed after a few edits, now and then one as it is or bytes of no seed at all."""
+    """Return a seed after a few edits, sometimes an unchanged seed or random bytes."""
     kind = random.randrange(20)
     if kind == 0:
         return random.randbytes(random.randrange(300))
@@ -44,7 +44,7 @@ def an_input(random: Random, seeds: Sequence[bytes]) -> bytes:
 
 
 def changed(random: Random, seed: bytes) -> bytes:
-    """Return a seed after one to four edits, at most LONGEST bytes; of JSON mostly such as leave it JSON."""
+    """Return a seed after one to four edits, at most LONGEST bytes; most edits of JSON keep it JSON."""
     count = random.choice((1, 1, 1, 2, 2, 3, 4))
     tree = parsed(seed) if seed[:1] in (b"{", b"[") and random.randrange(10) < 8 else None
     if tree is not None:
@@ -65,7 +65,7 @@ def changed(random: Random, seed: bytes) -> bytes:
 
 
 def parsed(text: bytes) -> Node | None:
-    """Return a node without brackets whose only row is a JSON text's tree; None for what is not JSON."""
+    """Return a JSON text's tree as the only row of a node without brackets; None if it is not JSON."""
     try:
         value = json.loads(text, object_pairs_hook=lambda pairs: Node("{}", pairs))
         return Node("", [("", _tree(value))])
@@ -93,7 +93,7 @@ def written(node: Node | str) -> str:
 def tree_edited(
     tree: Node, kind: str, at: int, *, value: str = "null", key: str = '"v"', count: int = 1
 ) -> None:
-    """Edit the value number `at` of a tree: put `value` there ... `count`: how deep or often."""
+    """Edit the value number `at` of a tree, for example put `value` there. `count`: depth or repetitions."""
     places = _places(tree)
     node, place = places[at % len(places)]
     name, old = node.rows[place]
@@ -128,7 +128,7 @@ def _places(node: Node) -> list[tuple[Node, int]]:
 
 
 def bytes_edited(data: bytes, kind: str, at: int, *, piece: bytes = b"", count: int = 1) -> bytes:
-    """Return the bytes after an edit at the byte number `at`: `piece` put there, `count` bytes cut out ..."""
+    """Return the bytes after an edit at byte `at`, such as `piece` inserted or `count` bytes cut out."""
     at %= len(data) + 1
     end = min(len(data), at + count)
     match kind:

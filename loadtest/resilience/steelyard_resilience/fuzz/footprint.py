@@ -1,4 +1,4 @@
-"""What an attack leaves in a daemon: its processes, descriptors, memory and log from outside (I/O)."""
+"""The traces of an attack in a daemon: processes, descriptors, memory and log, from outside (I/O)."""
 
 import time
 from collections.abc import Sequence
@@ -11,15 +11,15 @@ NEVER_IN_A_LOG = (
     "Traceback", "[emerg]", "[alert]", "stack traceback", "attempt to", "runtime error", "core dumped",
 )  # fmt: skip
 
-# The longest deadline that a connection of ours has anywhere is the agent's and the agent-check's 2 s.
+# The longest deadline of a connection is 2 s, in the agent and the agent-check.
 LET_GO_S = 15.0
 
-# Connections that nginx keeps for reuse, two to Memcached and some to its servers; a leak has no bound.
+# nginx keeps idle connections, two to Memcached and some to its servers; a leak has no bound.
 MOST_KEPT = 4
 
 MEGABYTE = 2**20
 
-# Allocators keep what they had at a peak; a leak of a kilobyte an input would be more within any run.
+# Allocators keep their peak; a leak of a kilobyte an input would exceed this in any run.
 MOST_GROWTH = 8 * MEGABYTE
 
 
@@ -33,7 +33,7 @@ class Footprint:
 
 
 def footprint(pids: Sequence[int]) -> Footprint:
-    """Measure the processes; those that are gone count for nothing."""
+    """Measure the processes, except those that have ended."""
     alive = {pid: Path(f"/proc/{pid}") for pid in pids if Path(f"/proc/{pid}/fd").exists()}
     return Footprint(
         pids=tuple(alive),
@@ -43,7 +43,7 @@ def footprint(pids: Sequence[int]) -> Footprint:
 
 
 def why_not_as_before(before: Footprint, pids: Sequence[int], *, let_go_s: float = LET_GO_S) -> str | None:
-    """Return what is left of the attack once connections had their time to end; None: nothing."""
+    """Return the trace of an attack after let_go_s for connections to end; None if there is none."""
     deadline = time.monotonic() + let_go_s
     while True:
         now = footprint(pids)
@@ -61,14 +61,14 @@ def why_not_as_before(before: Footprint, pids: Sequence[int], *, let_go_s: float
 
 
 def bad_lines(log: Path) -> list[str]:
-    """Return the lines of a log that no input may ever cause, three at most."""
+    """Return up to three lines of a log that no input may ever cause."""
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     bad = [number for number, line in enumerate(lines) if any(word in line for word in NEVER_IN_A_LOG)]
     return [_with_error(lines, number)[:300] for number in bad[:3]]
 
 
 def _with_error(lines: Sequence[str], number: int) -> str:
-    # What Python's traceback is about stands in its last line, the first that is not indented.
+    # The error of Python's traceback is in its last line, the first without indentation.
     if "Traceback" not in lines[number]:
         return lines[number]
     last = (line for line in lines[number + 1 :] if line and not line.startswith(" "))

@@ -1,4 +1,4 @@
-"""Fuzz a target with edited examples, and cut what breaks a promise down to what of it still does."""
+"""Fuzz a target with edited examples, and shrink an input that breaks a promise."""
 
 import time
 from collections import Counter
@@ -10,14 +10,14 @@ from steelyard_resilience.fuzz.target import Tally, Target, Violation, Violation
 METHOD = "generated"
 
 LEAST = 50
-"""Inputs, however short the time is."""
+"""Minimum of inputs, even in a short time."""
 
 SHRINK_S = 30.0
-"""A decoder may be slow, and an input long."""
+"""Time limit, because a decoder may be slow, and an input long."""
 
 
 def run(target: Target, *, seconds: float, seed: int, method: str = METHOD) -> Tally:
-    """Try inputs for so long, or until one breaks a promise; return what came of them."""
+    """Try inputs for `seconds`, or until one breaks a promise; return their outcomes."""
     random, outcomes, violations = Random(seed), Counter[str](), list[Violation]()
     deadline_s = time.monotonic() + seconds
     while not violations and (outcomes.total() < LEAST or time.monotonic() < deadline_s):
@@ -31,17 +31,17 @@ def run(target: Target, *, seconds: float, seed: int, method: str = METHOD) -> T
     )  # fmt: skip
 
 
-def shrunk(target: Target, found: Violation) -> Violation:
-    """Leave out pieces, halves first and single bytes last, as long as a promise is broken without them."""
-    deadline_s, size = time.monotonic() + SHRINK_S, len(found.input) // 2
+def shrunk(target: Target, violation: Violation) -> Violation:
+    """Remove pieces, halves first and single bytes last, as long as the rest still breaks a promise."""
+    deadline_s, size = time.monotonic() + SHRINK_S, len(violation.input) // 2
     while size and time.monotonic() < deadline_s:
         at = 0
-        while at < len(found.input) and time.monotonic() < deadline_s:
-            less = found.input[:at] + found.input[at + size :]
+        while at < len(violation.input) and time.monotonic() < deadline_s:
+            less = violation.input[:at] + violation.input[at + size :]
             try:
                 outcome_of(target, less)
                 at += size
             except ViolationError as error:
-                found = Violation(what=str(error), input=less)
+                violation = Violation(what=str(error), input=less)
         size //= 2
-    return found
+    return violation

@@ -1,8 +1,8 @@
-"""Requests and answers, right ones and wrong ones, from which an attack on a port is drawn. Pure."""
+"""Correct and wrong requests and answers, the seeds of attacks on ports. Pure."""
 
 HOST = b"Host: 127.0.0.1\r\n"
 
-# The start of a TLS handshake and of HTTP/2, and the two ends of what HTTP/1 allows.
+# The start of a TLS handshake and of HTTP/2, and extremes of HTTP/1.
 ALIEN = (
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x7f" * 60,
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00",
@@ -15,7 +15,7 @@ ALIEN = (
 
 
 def http_requests(path: bytes) -> tuple[bytes, ...]:
-    """Return requests for a path, some right and some half right."""
+    """Return requests for a path, some correct and some half correct."""
     head = b"GET " + path + b" HTTP/1.1\r\n" + HOST
     put = b"PUT " + path + b" HTTP/1.1\r\n" + HOST
     chunked = put + b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
@@ -64,7 +64,7 @@ ANSWERS = (
     b'{"detail":"no","errors":[{"field":"a","message":"\x1b[2Jb"}]}',
     b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 3000 + b"\r\n",
     b"HTTP/1.1 200 OK\r\nContent-Length: 300\r\n\r\n"
-    # Of an upstream that nobody serves: without a key, a whole table of nginx's own is rightly believed.
+    # A table of an upstream that does not exist: without a key, nginx would rightly accept one of its own.
     b'{"v":1,"upstream":"nobody","term":9,"generation":9,"issued_at_ms":1,"law":"static","picker":"vnswrr",'
     b'"reporters":[],"peers":[]}',
     b"VALUE steelyard:1:weights:web 0 5\r\nhello\r\nEND\r\n",

@@ -1,6 +1,6 @@
 """The data plane's decoders on LuaJIT, which nginx runs: openresty/steelyard/spec/support/fuzz_targets.lua.
 
-The same weight tables also go to Python and to LuaJIT: what one takes the other takes, and reads alike.
+Python and LuaJIT also read the same weight tables, and must agree.
 """
 
 import json
@@ -26,7 +26,7 @@ BOTH, BOTH_METHOD = "weight-table-both", "Python and Lua"
 
 COMMAND = ("luajit", "openresty/steelyard/spec/support/fuzz_targets.lua")
 
-# Seconds for one input, on a machine that does other things too.
+# Seconds for one input, on a busy machine.
 PATIENCE_S = 60.0
 
 FAILURES = (
@@ -55,18 +55,18 @@ LUA: dict[str, tuple[str, str | Sequence[bytes]]] = {
     "lua-signed": ("a signed value", "signed"),
     "lua-address": ("an address, a block, a hash key", ADDRESSES),
     "lua-options": ("the options of init_worker", OPTIONS),
-    "lua-report": ("a traffic report that is written", "traffic"),
+    "lua-report": ("a traffic report, written", "traffic"),
     "lua-orca": ("a server's load report", LOADS),
     "lua-failures": ("failures at another load balancer", FAILURES),
 }
-"""What each target reads, and its examples: a format's of docs/contract, or these."""
+"""The input of each target, and its examples: the name of a format in docs/contract, or texts."""
 
 Ask = Callable[[str, bytes], dict[str, Any]]
-"""From a Lua target's name and an input to `outcome` and `value`; raises ViolationError, ProgramError."""
+"""Returns `outcome` and `value` of a Lua target for an input; raises ViolationError, ProgramError."""
 
 
 def run(name: str, *, seconds: float, seed: int) -> Iterator[Tally]:
-    """Try inputs of a target for so long. Raises ProgramError when LuaJIT ends."""
+    """Try inputs of a target for `seconds`. Raises ProgramError when LuaJIT ends."""
     with judging() as ask:
         yield generated.run(target(name, ask), seconds=seconds, seed=seed, method=METHOD)
 
@@ -80,7 +80,7 @@ def target(name: str, ask: Ask) -> Target:
 
 @contextmanager
 def judging() -> Iterator[Ask]:
-    """Run a LuaJIT that judges inputs while the block runs; ProgramError where it has ended, or hangs."""
+    """Run a LuaJIT to judge inputs while the block runs; ProgramError when it has ended, or hangs."""
     with subprocess.Popen(COMMAND, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         questions, answers = cast("tuple[IO[bytes], IO[bytes]]", (process.stdin, process.stdout))
 
@@ -106,7 +106,7 @@ def judging() -> Iterator[Ask]:
 
 
 def compare(table: Target, *, seconds: float, seed: int) -> Iterator[Tally]:
-    """Feed weight tables to both for so long; raise ProgramError when LuaJIT ends."""
+    """Feed weight tables to both for `seconds`; raise ProgramError when LuaJIT ends."""
     harmless = Counter[str]()
     with judging() as ask:
 
@@ -126,6 +126,6 @@ def compare(table: Target, *, seconds: float, seed: int) -> Iterator[Tally]:
             outcome: str = lua["outcome"]
             return outcome
 
-        compared = Target(BOTH, "what one takes the other takes, and reads alike", both, table.seeds)
+        compared = Target(BOTH, "a weight table, read alike by both languages", both, table.seeds)
         tally = generated.run(compared, seconds=seconds, seed=seed, method=BOTH_METHOD)
     yield replace(tally, notes=tuple(f"{count} x {why}" for why, count in harmless.most_common()))

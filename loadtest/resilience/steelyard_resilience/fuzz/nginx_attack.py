@@ -30,7 +30,7 @@ from steelyard_resilience.fuzz.footprint import bad_lines
 from steelyard_resilience.fuzz.nginx_cases import Answer, Asked, Case, Visit, a_case, unrest, wrong_servers
 from steelyard_resilience.fuzz.target import ACCEPTED, Tally, Violation
 
-# The kinds, and how many there are of each for a case to draw from.
+# The kinds of servers, and the number of each for a case to draw from.
 KINDS = {
     "good": 6, "slow": 3, "500": 1, "401": 1, "503": 1, "accel": 1, "hangs": 1, "closes": 1, "cut": 1,
     "refuses": 1,
@@ -38,7 +38,7 @@ KINDS = {
 
 SLOW_S, SLOW_BYTES = 0.3, 100_000
 
-# No location of a case takes so long; a loaded machine may.
+# Longer than any location of a case, because the machine may be busy.
 PATIENCE_S = 60.0
 
 SOON_S = 0.05
@@ -48,12 +48,12 @@ LEAVES_AFTER_S = {"leaves": 0.01, "half a request": 0.01, "slow body, leaves": 0
 CLOSE = "Connection: close\r\n\r\n"
 ENDS = {"half a request": "", "upgrade": f"Upgrade: test\r\nConnection: upgrade, {CLOSE[12:]}"}
 
-AskedBy = defaultdict[str, list[tuple[str, str]]]  # what came to the servers, by case
+AskedBy = defaultdict[str, list[tuple[str, str]]]  # the servers' requests, by case
 
 
 @contextlib.asynccontextmanager
 async def serving() -> AsyncIterator[tuple[list[str], AskedBy]]:
-    """Run the servers on free ports of loopback while the block runs; yield addresses, who was asked."""
+    """Run the servers on free ports of loopback while the block runs; yield their addresses and requests."""
     addresses, asked = list[str](), AskedBy(list)
     with contextlib.ExitStack() as stop:
         for kind in (kind for kind, count in KINDS.items() for _ in range(count)):
@@ -99,9 +99,9 @@ async def _serve(
 
 
 async def visited(visit: Visit, ports: Sequence[int], cookies: list[str]) -> Answer:
-    """Make a visit to port [0], over HTTP/2 to [1], with the last cookie, and add the answer's.
+    """Make a visit to port [0], over HTTP/2 to [1], with the last cookie, and add the answer's cookie.
 
-    Raises ProgramError where it has no end.
+    Raises ProgramError if it does not end.
     """
     await asyncio.sleep(visit.wait_s)
     over_http2 = visit.manner.startswith("h2")
@@ -112,7 +112,7 @@ async def visited(visit: Visit, ports: Sequence[int], cookies: list[str]) -> Ans
     except (ConnectionError, asyncio.IncompleteReadError):
         return Answer(headers={}, complete=False)
     except TimeoutError:
-        raise ProgramError(f"{visit} has no end") from None
+        raise ProgramError(f"{visit} does not end") from None
     finally:
         writer.transport.abort()
     if cookie := answer.headers.get("set-cookie"):
@@ -175,10 +175,10 @@ async def _http2(
 
 NAME, METHOD = "nginx-conf", "random nginx"
 
-# A case takes seconds, in most of which nginx waits.
+# Cases at once: a case takes seconds, and nginx waits for most of them.
 AT_ONCE = 8
 
-# Seconds for some thirty cases, and how much longer than other targets it is tried.
+# Seconds for some thirty cases, and the factor of its time over other targets'.
 LEAST_S, LONGER = 10.0, 10
 
 MOST_VIOLATIONS = 5
@@ -187,7 +187,7 @@ PAGES = ("/steelyard/status", "/open")
 
 
 def run(programs: Programs, *, seconds: float, seed: int) -> Iterator[Tally]:
-    """Try cases for ten times so long, from that of the seed on; yield the tally. Raises SetupError."""
+    """Try cases for ten times `seconds`, from the seed's case on; yield the tally. Raises SetupError."""
     if programs.modules[LUA] is None:
         raise SetupError("needs an nginx with Lua: run `make setup`")
     yield asyncio.run(_tally(programs, max(LEAST_S, LONGER * seconds), seed))
@@ -250,7 +250,7 @@ async def _tried(
 
 
 async def _unrest(port: int, asked: Asked, answers: list[Answer]) -> list[str]:
-    """Return what is still not as it must be when patience ends."""
+    """Return the remains of requests when patience ends."""
     stayed, deadline = all(answer.complete for answer in answers), time.monotonic() + PATIENCE_S
     while True:
         await asyncio.sleep(0.1)

@@ -1,7 +1,7 @@
-"""Configurations of nginx in random combinations, the visits to each, and what must hold after them. Pure.
+"""Random configurations of nginx, the visits to each, and the requirements after them. Pure.
 
-A location leads only to those after it, so nothing goes in circles. Each tells the server that it asks which
-upstream it means (X-Upstream), of which case it is (X-Case), and what else there is to include (X-Next).
+A location leads only to later ones, so there are no loops. Each sends its server three headers: the name of
+its upstream (X-Upstream), the number of the case (X-Case), and a path to include (X-Next).
 """
 
 import re
@@ -15,20 +15,20 @@ from steelyard_loadtest.templates import lua
 
 UPSTREAMS = ("web", "login", "spare")
 
-# How a visit goes and ends, and how often each is drawn.
+# The courses and ends of visits, with their weights in the draw.
 MANNERS = {
     "whole": 8, "twice": 2, "leaves": 3, "leaves late": 3, "leaves in body": 2, "half a request": 1, "h2": 3,
     "upgrade": 2, "slow body": 2, "slow body, leaves": 1, "chunked": 2, "h2 reset": 3, "h2 reset in body": 2,
 }  # fmt: skip
 
-# Of what nginx answers itself, but for its pages for a status.
+# A mark on nginx's own answers, except its error pages.
 OWN = "add_header X-Backend nginx always;"
 # A variable an upstream: subrequests share those of their request.
 SHARD = 'set_by_lua_block $s_<own> { return steelyard.shard("<own>") }'
 CACHE = "proxy_cache pages; proxy_cache_key l<at>; proxy_cache_valid any 1s;"
 
 Table = Sequence[tuple[float, *tuple[str, ...]]]
-"""How often each is drawn, and which of the texts; <...> is drawn too."""
+"""Probability of each row, and its texts, one of which is drawn; <...> is drawn too."""
 
 ANYWHERE: Table = (
     (0.7, *(f"access_by_lua_block {{ {what} }}" for what in (
@@ -46,7 +46,7 @@ REDIRECTS: Table = (
     (1, OWN), (0.4, SHARD),
     (1, "try_files /none <later>;", "rewrite ^ <plain> last;", 'content_by_lua_block { ngx.exec("<later>") }',
      'rewrite_by_lua_block { ngx.exec("<later>") }', "return 503;", "return 401;",
-     # Subrequests of Lua there are in HTTP/1 alone, and ngx_lua loses its way in those of a mirror.
+     # Lua has subrequests in HTTP/1 alone, and ngx_lua fails in those of a mirror.
      """content_by_lua_block {
         if ngx.is_subrequest or ngx.req.http_version() == 2 then return ngx.exec("<plain>") end
         local answer = ngx.location.capture("<plain>") ngx.status = answer.status ngx.say(answer.body) }"""),
@@ -56,7 +56,7 @@ PROXIES: Table = (
     (1, "proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $upgrades;"),
     (1, "proxy_set_header X-Next <plain>;"),
     (1, "proxy_read_timeout 400ms;", "proxy_read_timeout 150ms;"),
-    (0.35, "ssi on;", "proxy_buffering off;"),  # both, and nginx ends no answer that was cut off
+    (0.35, "ssi on;", "proxy_buffering off;"),  # with both, nginx does not end a truncated answer
     (0.5, "proxy_intercept_errors on;"),
     (0.2, CACHE, CACHE + "proxy_cache_lock on;", CACHE + "proxy_cache_background_update on; "
      "proxy_cache_use_stale updating error timeout http_503;"),
@@ -83,7 +83,7 @@ http {{
   server {{
     listen 127.0.0.1:@PORT@; listen 127.0.0.1:@PORT2@ http2;
     location = /steelyard/status {{ content_by_lua_block {{ steelyard.status() }} }}
-    location = /open {{ content_by_lua_block {{ -- what no page shows, of the worker that answers
+    location = /open {{ content_by_lua_block {{ -- the answering worker's state that no page shows
       local open, kept, waiting = 0, 0, 0
       for _ in pairs(worker.requests.open) do open = open + 1 end
       for _, one in ipairs(worker.requests.spare) do
@@ -102,7 +102,7 @@ http {{
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visit:
-    """One visit: what is asked, how it goes and ends, after how long; `body` bytes are sent with it."""
+    """One visit: its path, its course and end, its delay, and the size of its body in bytes."""
 
     path: str
     manner: str
@@ -112,7 +112,7 @@ class Visit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A configuration, whose @...@ whoever runs it fills in; the servers' addresses by upstream."""
+    """A configuration with @...@ for the attack to fill in, and the servers' addresses by upstream."""
 
     seed: int
     members: Mapping[str, Sequence[str]]
@@ -121,21 +121,23 @@ class Case:
 
 
 def a_case(seed: int, servers: Sequence[str]) -> Case:
-    """Return the case of a seed; servers: all addresses, of which each upstream has some of its own."""
+    """Return the case of a seed; servers: all addresses, to be shared out among the upstreams."""
     draw = Random(seed)
     pool = draw.sample(servers, len(servers))
     chosen = draw.sample(UPSTREAMS, draw.choice((2, 2, 3)))
     members = {name: [pool.pop() for _ in range(draw.randint(1, 4))] for name in chosen}
     names = ["/l0", *(f"{draw.choice('@//')}l{at}" for at in range(1, draw.randint(3, 8)))]
     locations = [_location(draw, at, names, chosen, seed) for at in range(len(names))]
-    asked = ["/l0", *(name for name in names if name[0] == "/")]
-    told = draw.random() < 0.3  # how every try ends: nobody leaves, and all is logged
+    paths = ["/l0", *(name for name in names if name[0] == "/")]
+    all_logged = draw.random() < 0.3  # the end of every try is known: no client leaves, and all is logged
     manners = {
-        one: often for one, often in MANNERS.items() if not (told and re.search("leaves|reset|half", one))
+        one: often
+        for one, often in MANNERS.items()
+        if not (all_logged and re.search("leaves|reset|half", one))
     }
     visits = [
         Visit(
-            path=draw.choice(asked), manner=draw.choices([*manners], [*manners.values()])[0],
+            path=draw.choice(paths), manner=draw.choices([*manners], [*manners.values()])[0],
             wait_s=draw.choice((0, 0, 0, 0.05, 0.2, 0.6)), body=draw.choice((0, 0, 3, 3000, 40_000)),
         )
         for _ in range(draw.randint(6, 24))
@@ -155,7 +157,7 @@ def a_case(seed: int, servers: Sequence[str]) -> Case:
         ),
         server="\n".join([draw.choice(pages), draw.choice(("", "recursive_error_pages on;")), *locations]),
     )  # fmt: skip
-    if told:
+    if all_logged:
         conf = conf.replace("log_by_lua_block { return }", "").replace(
             "access_log off;", "access_log off; log_subrequest on;"
         )
@@ -189,7 +191,10 @@ def _location(draw: Random, at: int, names: Sequence[str], upstreams: Sequence[s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came back: the status, 0 where there was none, and the header; complete: nobody left early."""
+    """The answer to a visit.
+
+    status: 0 if there was none. complete: the client did not leave early.
+    """
 
     status: int = 0
     headers: Mapping[str, str]
@@ -197,11 +202,11 @@ class Answer:
 
 
 Asked = Sequence[tuple[str, str]]
-"""Upstream and address of each request that came to a server."""
+"""Upstream and address of each request that reached a server."""
 
 
 def wrong_servers(case: Case, asked: Asked, answers: Sequence[Answer]) -> list[str]:
-    """Return what was sent to a server of another upstream, or names a server that did not answer."""
+    """Return requests sent to a server of another upstream, and answers that name another server."""
     wrong = [f"a request for {name} went to {at}" for name, at in asked if at not in case.members[name]]
     for answer in answers:
         server, named = answer.headers.get("x-backend"), answer.headers.get("x-steelyard-server")
@@ -213,22 +218,22 @@ def wrong_servers(case: Case, asked: Asked, answers: Sequence[Answer]) -> list[s
 def unrest(
     status: Mapping[str, Any], opened: Mapping[str, int], asked: Asked, *, all_stayed: bool
 ) -> list[str]:
-    """Return what is not yet as it must be when all is quiet; it may take a while.
+    """Return the remains of requests, of which there must be none when all is quiet; it may take a while.
 
-    status: of /steelyard/status. opened: what a worker has open. all_stayed: nobody left early.
+    status: from /steelyard/status. opened: a worker's counts of open things. all_stayed: no client left.
     """
     left = [f"a worker has {count} {what}" for what, count in opened.items() if count]
     left += [f"a worker has {each['in_flight']} in flight" for each in status["workers"] if each["in_flight"]]
-    lost, untold, received = 0, 0, Counter(asked)
+    lost, unlogged, received = 0, 0, Counter(asked)
     for name, upstream in status["upstreams"].items():
-        untold += upstream["unlogged"] + upstream["subrequests"] - upstream["subrequests_counted"]
+        unlogged += upstream["unlogged"] + upstream["subrequests"] - upstream["subrequests_counted"]
         for peer in upstream["peers"]:
-            who, picks, told = f"{name}'s {peer['id']}", peer["picks"], peer["completed"] + peer["failed"]
+            server, picks, ended = f"{name}'s {peer['id']}", peer["picks"], peer["completed"] + peer["failed"]
             if peer["in_flight"] != 0:
-                left.append(f"{who} has {peer['in_flight']} in flight")
-            if picks < max(told, came := received[name, peer["address"]]):
-                left.append(f"{who} was picked {picks} times, got {came} requests and ended {told}")
-            lost += picks - told
-    if lost > 0 and all_stayed and not untold:
-        left.append(f"of {lost} tries nothing says how they ended")
+                left.append(f"{server} has {peer['in_flight']} in flight")
+            if picks < max(ended, requests := received[name, peer["address"]]):
+                left.append(f"{server} was picked {picks} times, got {requests} requests and ended {ended}")
+            lost += picks - ended
+    if lost > 0 and all_stayed and not unlogged:
+        left.append(f"the ends of {lost} tries are not counted")
     return left

@@ -1,4 +1,4 @@
-"""The attacks: random and half-right bytes on a port, and as the answer to everything a daemon asks."""
+"""The attacks: random and half-correct bytes on a port, or as the answers to a daemon's questions."""
 
 import contextlib
 import re
@@ -27,13 +27,13 @@ from steelyard_resilience.fuzz.footprint import bad_lines, footprint, why_not_as
 from steelyard_resilience.fuzz.port_daemons import Daemon, Rig
 from steelyard_resilience.fuzz.target import ACCEPTED, Tally, Target, Violation
 
-# It waits for a question no longer than this, and now and then does not wait at all.
+# The hostile server's longest wait for a question; sometimes it does not wait at all.
 QUESTION_S = 0.05
 
-# Long enough for an answer over loopback; who says nothing by then waits for more, which is an outcome too.
+# Long enough for an answer over loopback; a silent daemon waits for more bytes, which is an outcome too.
 ANSWER_S = 0.05
 
-# A daemon on a machine that does other things too.
+# Time limit of a daemon on a busy machine.
 PATIENCE_S = 10.0
 
 MANNERS = ("whole", "whole", "whole", "drip", "half-close", "gone", "reset", "silent")
@@ -45,9 +45,9 @@ NOTHING = "no answer"
 
 
 class Answering(ThreadingTCPServer):
-    """Answers whatever comes on a free `port` of loopback, while its block runs; `answered` counts.
+    """A hostile server on a free `port` of loopback, while its block runs; `answered` counts.
 
-    answer: what it says; None: something else each time.
+    answer: the bytes of each answer; None: different ones each time.
     """
 
     daemon_threads = True
@@ -70,7 +70,7 @@ class Answering(ThreadingTCPServer):
         self.server_close()
 
     def finish_request(self, request: Any, client_address: object) -> None:  # noqa: ANN401, ARG002 (socketserver's)
-        """Answer one connection, mostly after a question; now and then slowly."""
+        """Answer one connection, mostly after a question, and sometimes slowly."""
         with self._lock:
             data = an_input(self._random, hostile_bytes.ANSWERS) if self.answer is None else self.answer
             waits, slow = self._random.random() < 0.9, self._random.random() < 0.05
@@ -85,7 +85,7 @@ class Answering(ThreadingTCPServer):
 
 
 def deliver(random: Random, port: int, data: bytes) -> str:
-    """Send the bytes in some manner; return ACCEPTED, `HTTP 400`, "no answer" or "closed" ..."""
+    """Send the bytes in a random manner; return an outcome, such as ACCEPTED, `HTTP 400` or "closed"."""
     manner = random.choice(MANNERS)
     step = len(data) // 3 + 1 if manner == "drip" else len(data) or 1
     try:
@@ -105,12 +105,12 @@ def deliver(random: Random, port: int, data: bytes) -> str:
             return outcome(connection.recv(4096))
     except TimeoutError:
         return NOTHING
-    except OSError:  # it let go while we were sending, which is its right
+    except OSError:  # the daemon may close while we send
         return "closed"
 
 
 def outcome(answer: bytes) -> str:
-    """Return what an answer is."""
+    """Return the outcome of an answer."""
     if not answer:
         return "closed"
     status = re.match(rb"HTTP/1\.[01] ([0-9]{3})", answer)
@@ -120,7 +120,7 @@ def outcome(answer: bytes) -> str:
 
 
 def ask(port: int, data: bytes) -> bytes:
-    """Return all that a right question is answered with; nothing where that takes too long."""
+    """Return the whole answer to a correct question; empty if it takes too long."""
     with contextlib.suppress(ProgramError):
         return exchange("127.0.0.1", port, data, lambda stream: stream.read(), timeout_s=PATIENCE_S)
     return b""
@@ -128,10 +128,10 @@ def ask(port: int, data: bytes) -> bytes:
 
 METHOD = "random bytes"
 
-# As many clients at once; the agent keeps 16 at most.
+# Clients at once; the agent keeps at most 16.
 CLIENTS = 4
 
-# Before memory is looked at: what is allocated once is allocated by then.
+# Inputs before memory is measured: one-time allocations have happened by then.
 WARM_UP = 200
 
 CLOSE = b"\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -139,7 +139,7 @@ CLOSE = b"\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Port:
-    """A port under attack: whose, what requests are made of, and a question whose answer holds `answer`."""
+    """A port under attack: its daemon, the seeds of requests, and a question with `answer` in its answer."""
 
     about: str
     daemon: str
@@ -175,8 +175,8 @@ PORTS = {
     "port-proxied": PROXIED,
 }  # fmt: skip
 
-# Where a daemon asks, and is answered with anything: its start with the port of the answers, and how it
-# is seen that it still serves.
+# Attacks on a daemon's own questions: the description, the daemon's start with the hostile port, and a port
+# to check that the daemon still serves.
 ANSWERED: dict[str, tuple[str, Callable[[Rig, int], Daemon], Port]] = {
     "answers-nginx": (
         "to nginx: Memcached's, the controller's, health checks'",
@@ -198,7 +198,7 @@ NAMES = (*PORTS, *ANSWERED, REGISTRATION)
 
 
 def run(rig: Rig, names: Sequence[str], *, seconds: float, seed: int) -> Iterator[Tally]:
-    """Attack each port for so long; yield the tallies. Raises ProgramError where a daemon does not start."""
+    """Attack each port for `seconds`; yield the tallies. Raises ProgramError if a daemon does not start."""
     starts = {"controller": rig.controller, "agent": rig.agent, "nginx": rig.nginx}
     running: dict[str, Daemon] = {}
     for name in names:
@@ -251,9 +251,9 @@ def _answers(name: str, rig: Rig, seconds: float, seed: int) -> Tally:
             why = None if now == before else f"its processes were {before} and are {now}"
         except ProgramError as ended:
             why = str(ended)
-        # What became of each only the daemon knows; that it serves on is what counts.
+        # Only the daemon knows the outcome of each answer; the attack checks that it still serves.
         outcomes = {"for the daemon to judge": server.answered}
-    # Without the hostile server, which nginx rightly takes for one of its own while its checks pass.
+    # The hostile server has ended by now; nginx rightly uses it as a server while it passes its checks.
     return _judged(name, about, Counter(outcomes), daemon, port, why)
 
 
@@ -263,7 +263,7 @@ def _judged(
     broken = [*([why] if why else []), *bad_lines(daemon.log)]
     answer = ask(daemon.ports[port.port], port.question)
     if port.answer not in answer:
-        broken.append(f"afterwards {port.question.splitlines()[0]!r} is answered with {answer[:200]!r}")
+        broken.append(f"the later answer to {port.question.splitlines()[0]!r} is {answer[:200]!r}")
     violations = tuple(Violation(what=what, input=daemon.log.read_bytes()) for what in broken)
     return Tally(name, METHOD, about=about, outcomes=dict(outcomes), violations=violations)
 

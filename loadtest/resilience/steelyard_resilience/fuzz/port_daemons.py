@@ -1,4 +1,4 @@
-"""The daemons that are attacked, on free ports of loopback: memcached, controllers, an agent, nginx (I/O)."""
+"""The daemons under attack, on free ports of loopback: memcached, controllers, an agent, nginx (I/O)."""
 
 import os
 from contextlib import ExitStack
@@ -25,14 +25,14 @@ DIRECTIVES = (
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """A program that runs: its process, the log, and the ports by what they are for."""
+    """A running program: its process, its log, and its ports by purpose."""
 
     process: Process
     log: Path
     ports: dict[str, int]
 
     def pids(self) -> list[int]:
-        """Return the processes that serve."""
+        """Return its serving processes."""
         self.process.check()
         return self.process.workers()
 
@@ -43,13 +43,13 @@ class Daemon:
 
 
 class Rig:
-    """Starts daemons in a folder, and stops all of them; raises ProgramError where one does not start."""
+    """Starts daemons in a folder, and stops them; raises ProgramError if one does not start."""
 
     def __init__(self, folder: Path, programs: Programs) -> None:
         if programs.memcached is None or programs.modules[LUA] is None:
             raise SetupError("needs memcached and an nginx with Lua: run `make setup`")
         self.folder, self._programs, self._stop = folder, programs, ExitStack()
-        # Those of listeners are kept apart from each other by one call for all of them.
+        # A single call returns distinct ports for all listeners.
         self._ports = iter(free_ports(16))
         self._backend = next(self._ports)  # nginx's own server, behind it
         memcached = next(self._ports)
@@ -110,7 +110,7 @@ class Rig:
             return {"memcached": [self._memcached], **common, "upstreams": upstreams}
         stranger = f"{HOST}:{hostile}"
         check = {"path": "/", "interval_s": 0.1, "timeout_s": 0.2}
-        # One upstream more is one more that asks for tables and checks servers.
+        # More upstreams mean more requests for tables and more health checks.
         names = [UPSTREAM, *(f"u{number}" for number in range(9))]
         upstreams = {name: {"check": check, "bootstrap": [*servers, stranger]} for name in names}
         own = {"memcached": [stranger], "controller": [f"http://{stranger}"], "state_dir": str(folder)}

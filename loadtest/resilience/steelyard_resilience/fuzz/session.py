@@ -1,4 +1,4 @@
-"""One run: every target under every method that fits it, one after the other."""
+"""One run: every target under each fitting method, one after the other."""
 
 import hashlib
 import shutil
@@ -21,7 +21,7 @@ from steelyard_resilience.fuzz.targets import targets
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is tried, and for how long."""
+    """The targets of a run, and their time."""
 
     seconds: float
     seed: int
@@ -29,21 +29,21 @@ class Plan:
     only: tuple[str, ...] = ()
 
     def wanted(self, *names: str) -> list[str]:
-        """Return those of the targets that are to be tried."""
+        """Return the selected targets among these."""
         return [name for name in names if not self.only or name in self.only]
 
 
 def run(plan: Plan) -> Iterator[Tally]:
-    """Try everything; yield what came of each target under each method. Raises SetupError."""
+    """Try all selected targets; yield each one's tally. Raises SetupError."""
     decoders = {target.name: target for target in targets()}
     names = [*decoders, BOTH, *LUA, *port_attack.NAMES, nginx_attack.NAME]
     for name in plan.only:
         if name not in names:
-            raise SetupError(f"there is no target {name}; there are: {', '.join(names)}")
+            raise SetupError(f"unknown target {name}; the targets are: {', '.join(names)}")
     for name in plan.wanted(*decoders):
         yield generated.run(decoders[name], seconds=plan.seconds, seed=plan.seed)
     if plan.wanted(BOTH, *LUA) and not shutil.which("luajit"):
-        raise SetupError("there is no luajit (apt-get install luajit2)")
+        raise SetupError("luajit is not installed (apt-get install luajit2)")
     for name in plan.wanted(BOTH):
         yield from _tried(plan, name, luajit.BOTH_METHOD, partial(luajit.compare, decoders["weight-table"]))
     for name in plan.wanted(*LUA):
@@ -66,15 +66,15 @@ def _tried(plan: Plan, name: str, method: str, attempt: Callable[..., Iterator[T
 
 
 def kept(plan: Plan, tally: Tally) -> Iterator[str]:
-    """Save the inputs of violations, or the logs; yield what happened, and how to repeat it."""
+    """Save the inputs of violations, or the logs; yield each violation with the command to repeat it."""
     folder = plan.out / "violations"
     for violation in tally.violations:
-        told = f"{tally.target}: {violation.what}"
+        text = f"{tally.target}: {violation.what}"
         if violation.input:
             folder.mkdir(parents=True, exist_ok=True)
             digest = hashlib.sha256(violation.input).hexdigest()[:12]
             file = folder / f"{tally.target}-{digest}"
             file.write_bytes(violation.input)
             seed = plan.seed if violation.seed is None else violation.seed
-            told += f"\n    again: steelyard-loadtest fuzz --only {tally.target} --seed {seed} (see {file})"
-        yield told
+            text += f"\n    again: steelyard-loadtest fuzz --only {tally.target} --seed {seed} (see {file})"
+        yield text

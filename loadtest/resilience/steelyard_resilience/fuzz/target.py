@@ -1,4 +1,4 @@
-"""What is fuzzed, and what came of it, also as lines of a terminal and as a table in Markdown. Pure."""
+"""Targets and tallies of a fuzzing run, with their lines for a terminal and a page's table. Pure."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -14,12 +14,12 @@ MOST_REASONS = 4
 
 
 class ViolationError(Exception):
-    """A decoder did what it promises not to do; the text says what."""
+    """A decoder broke a promise; the text describes how."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """What broke a promise, and the input that did, or a log that shows it; seed: draws it alone again."""
+    """A broken promise, with its input or a log of it; seed: repeats it alone."""
 
     what: str
     input: bytes = b""
@@ -28,7 +28,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What came of a target's inputs under one method."""
+    """The outcomes of a target's inputs under one method."""
 
     target: str
     method: str
@@ -40,17 +40,17 @@ class Tally:
 
     @property
     def tried(self) -> int:
-        """Return how many inputs there were; a violation is one more."""
+        """Return the number of inputs; violations count, too."""
         return sum(self.outcomes.values()) + len(self.violations)
 
     @property
     def accepted(self) -> int:
-        """Return how many inputs were taken."""
+        """Return the number of accepted inputs."""
         return self.outcomes.get(ACCEPTED, 0)
 
     @property
     def refused(self) -> list[tuple[str, int]]:
-        """Return how many were refused, by reason, the most frequent first."""
+        """Return the number of refused inputs by reason, the most frequent first."""
         return [row for row in Counter(self.outcomes).most_common() if row[0] != ACCEPTED]
 
 
@@ -58,8 +58,8 @@ class Tally:
 class Target:
     """One decoder.
 
-    `judge` returns ACCEPTED or the reason of the refusal, and raises ViolationError where a promise is
-    broken; any other exception is a violation too: decoders are total. `seeds` are inputs as they really are.
+    `judge` returns ACCEPTED or the reason of the refusal, and raises ViolationError for a broken promise. Any
+    other exception is a violation too, because decoders are total. `seeds` are realistic inputs.
     """
 
     name: str
@@ -69,17 +69,17 @@ class Target:
 
 
 def outcome_of(target: Target, data: bytes) -> str:
-    """Return what a target makes of an input; raise ViolationError for a broken promise or any exception.
+    """Return a target's outcome for an input; raise ViolationError for a broken promise or any exception.
 
-    But ProgramError: the decoder was another program, which has ended.
+    ProgramError passes through: the decoder was another program, and has ended.
     """
     try:
         return target.judge(data)
     except (ViolationError, ProgramError):
         raise
     except Exception as error:
-        said = " ".join(str(error).split())  # in one line
-        raise ViolationError(f"it raises {type(error).__name__}: {said[:300]}") from error
+        line = " ".join(str(error).split())
+        raise ViolationError(f"it raises {type(error).__name__}: {line[:300]}") from error
 
 
 def judge_of(
@@ -90,36 +90,36 @@ def judge_of(
     reason: Callable[[Any], str | None] = lambda _: None,
     check: Callable[[Any], None] = lambda _: None,
 ) -> Callable[[bytes], str]:
-    """Return the judge of a decoder: what it takes is the same after encoding and decoding.
+    """Return the judge of a decoder: an accepted value must survive encoding and decoding.
 
-    refuses: what it may raise. reason: from a refusal that it raised or returned to a word for it, None for
-    what it has taken. check: requires more of what was taken.
+    refuses: the exceptions that it may raise. reason: from a raised or returned refusal to its word; None for
+    an accepted value. check: further requirements of an accepted value.
     """
 
     def judge(data: bytes) -> str:
         try:
             value = decode(data)
         except refuses as error:
-            require(str(error), "it is refused without a reason")
+            require(str(error), "the refusal has no reason")
             return reason(error) or REFUSED
         refused = reason(value)
         if refused is None:
             check(value)
             if encode is not None:
                 again = decode(encode(value))
-                require(again == value, f"it is another one after encoding and decoding: {again}")
+                require(again == value, f"it differs after encoding and decoding: {again}")
         return refused or ACCEPTED
 
     return judge
 
 
 def requiring(holds: Callable[[Any], object], what: str) -> Callable[[Any], None]:
-    """Return a check of `judge_of`: it must hold of whatever was taken."""
+    """Return a check of `judge_of` that must hold for each accepted value."""
     return lambda value: require(holds(value), what)
 
 
 def require(holds: object, what: str) -> None:
-    """Raise ViolationError with `what` where it does not hold."""
+    """Raise ViolationError with `what` unless it holds."""
     if not holds:
         raise ViolationError(what)
 

@@ -1,5 +1,5 @@
-"""The soak: constant load and churn for half an hour, and whether anything leaks.
+"""The soak: constant load and churn for half an hour, and a search for leaks.
 
-Data flows one way: timetable (what is done when) -> session (load, churn, I/O) -> readings ->
+Data flows one way: timetable (the steps and their times) -> session (load, churn, I/O) -> readings ->
 leaks -> page, plot.
 """

@@ -1,4 +1,4 @@
-"""`steelyard-loadtest soak`: the command line, and what is done with the figures."""
+"""`steelyard-loadtest soak`: the command line, and the files and the page of a run."""
 
 import argparse
 import sys
@@ -25,25 +25,26 @@ SAMPLES = "samples.csv"
 def add_parser(subparsers: flags.Subparsers) -> None:
     """Add the subcommand `soak`."""
     parser = subparsers.add_parser(
-        "soak", help="constant load and churn for half an hour: does anything leak? (needs root)"
+        "soak", help="leaks under constant load and churn for half an hour (needs root)"
     )
     flag = parser.add_argument
-    seconds = flags.number(LEAST_S, MOST_S, "seconds", ": a shorter one tells nothing")
-    flag("--seconds", type=seconds, default=1800.0, help=f"length, {LEAST_S:g} to {MOST_S:g} (%(default)g)")
+    seconds = flags.number(LEAST_S, MOST_S, "seconds", ": a shorter soak proves nothing")
+    length = f"length in seconds, {LEAST_S:g} to {MOST_S:g} (default %(default)g)"
+    flag("--seconds", type=seconds, default=1800.0, help=length)
     flags.add_output(parser, "soak-results")
     parser.set_defaults(run=partial(exit_status, "soak", _run))
 
 
 def _run(options: argparse.Namespace) -> int:
-    """Run it; 0, 1 (something leaked or failed, or it could not run) or 130 (Ctrl-C, figures kept)."""
-    # They start daemons and need root's programs: nothing that --help should wait for.
+    """Run it; return 0, 1 (a leak, a failure, or no run) or 130 (Ctrl-C, figures kept)."""
+    # These import many modules; --help should not wait for them.
     from steelyard_loadtest.reporting.progress import Progress
 
     from steelyard_resilience.soak import session
     from steelyard_resilience.stage.install import versions
 
     plan = Plan(seconds=options.seconds)
-    check_page(options.page, MARKS)  # better now than in half an hour
+    check_page(options.page, MARKS)  # before the run rather than half an hour later
     where = network.enter(sys.argv[1:], mounts=True)
     about = conditions(sys.argv[1:], versions(), on_machine=[where])
     soaked = Soaked(seconds=plan.seconds)
@@ -53,14 +54,14 @@ def _run(options: argparse.Namespace) -> int:
         return INTERRUPTED
     passed = _report(options, plan, soaked, about)
     if soaked.interrupted:
-        print("interrupted: the figures go as far as it went", file=sys.stderr)
+        print("interrupted: the figures cover the time so far", file=sys.stderr)
         return INTERRUPTED
     return 0 if passed else 1
 
 
 def _report(options: argparse.Namespace, plan: Plan, soaked: Soaked, about: dict[str, str]) -> bool:
-    """Print the page; write it, the readings and the plot; say whether all is well."""
-    from steelyard_resilience.soak.plot import plot  # matplotlib takes a second that --help need not wait
+    """Print the page; write it, the readings and the plot; return whether the soak passed."""
+    from steelyard_resilience.soak.plot import plot  # imports matplotlib for a second; --help should not wait
 
     verdict = judge(soaked, plan)
     written = Page(

@@ -1,4 +1,4 @@
-"""What came of a soak in words: the line while it runs, the tables. Pure but for reading judged.md."""
+"""The outcome of a soak in words: the line while it runs, the tables. Pure but for reading judged.md."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,7 +14,7 @@ from steelyard_resilience.soak.timetable import Plan
 
 
 def describe(soaked: Soaked) -> str:
-    """Say in a line where the soak is, and what failed."""
+    """Return a line with the soak's progress and failures."""
     failed = sum(soaked.failures.values())
     refused = f", {len(soaked.refused):,} REFUSED" if soaked.refused else ""
     return (
@@ -24,7 +24,7 @@ def describe(soaked: Soaked) -> str:
 
 
 def summary(soaked: Soaked, verdict: Verdict) -> str:
-    """Say in a line what came of it."""
+    """Return a line with the outcome."""
     failed = sum(soaked.failures.values())
     bad = sum(not row.passed for row in verdict.rows) + sum(not check.passed for check in verdict.checks)
     result = "PASS: nothing leaked" if verdict.passed else f"FAIL: {bad} of the figures"
@@ -38,7 +38,7 @@ def summary(soaked: Soaked, verdict: Verdict) -> str:
 def page(
     soaked: Soaked, verdict: Verdict, plan: Plan, conditions: Mapping[str, str], plot: str | None
 ) -> str:
-    """Return all of it as a section."""
+    """Return the whole section of a page."""
     return document(
         f"**{summary(soaked, verdict)}**",
         image("Memory and descriptors of every judged process over the soak", plot),
@@ -78,8 +78,8 @@ def _pass(passed: bool) -> str:
 
 
 CHECKS = (
-    Column[Check]("at the end", lambda check: check.what, "left"),
-    Column[Check]("found", lambda check: check.told, "left"),
+    Column[Check]("at the end", lambda check: check.requirement, "left"),
+    Column[Check]("found", lambda check: check.finding, "left"),
     Column[Check]("", lambda check: _pass(check.passed), "left"),
 )
 

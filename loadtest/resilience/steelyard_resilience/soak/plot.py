@@ -1,4 +1,4 @@
-"""Draws the soak: what a process has gained since it was first judged, and what it may (a PNG file)."""
+"""Draws the soak: the gain of each process since its warm-up, and its bound (a PNG file)."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,14 +17,14 @@ PROCESSES = (
     ("agents", {"agents": plot_style.GREEN}, PYTHON),
     ("demo servers", {"demo servers": plot_style.PINK}, SERVER),
 )
-"""A panel each: its lines' colors by names of `KINDS`, and what they may grow by."""
+"""The panels: title, the lines' colors by names of `KINDS`, and the bounds of growth."""
 
 UNITS = {"private_bytes": (MB, ", MB"), "descriptors": (1, "")}
-"""A row of panels each."""
+"""The rows of panels: the figure, with its unit and the title's end."""
 
 
 def plot(file: Path, soaked: Soaked, plan: Plan) -> None:
-    """Draw the run into a PNG file, as far as it went."""
+    """Draw the run so far into a PNG file."""
     grid = panels(soaked, plan)
     draw(file, grid, size=(13, 5.6), sharex=True, legend="outside lower center", legend_columns=6)
 
@@ -39,16 +39,16 @@ def panels(soaked: Soaked, plan: Plan) -> list[list[Panel]]:
         [
             Panel(
                 series=list(_lines(soaked, plan, colors, figure)),
-                title=f"{title}: {FIGURES[figure]}{told}",
+                title=f"{title}: {FIGURES[figure]}{unit_text}",
                 x_label="minutes (pale: not judged; dotted: a reload)" if figure == "descriptors" else "",
-                y_label="gained (dashed: what it may)" if title == "nginx" else "",
+                y_label="gained (dashed: bound)" if title == "nginx" else "",
                 x_limits=(0, max(soaked.at_s, 1.0) / 60),
                 rules=[Rule(at=may.bounds[figure] / unit, color=plot_style.INK), *reloads],
                 empty="not judged",
             )
             for title, colors, may in PROCESSES
         ]
-        for figure, (unit, told) in UNITS.items()
+        for figure, (unit, unit_text) in UNITS.items()
     ]
 
 

@@ -1,7 +1,7 @@
-"""What a soak reads of the processes, and what else it sees. Pure.
+"""The readings of a soak's processes, and its other observations. Pure.
 
-at_s is seconds since the load began; a process is known by its name and its pid, so that the workers of
-before a reload and those of after it are never taken for one.
+at_s is seconds since the load began. A process is known by its name and its pid, which distinguishes the
+workers before a reload from those after it.
 """
 
 from collections import Counter
@@ -18,28 +18,28 @@ REDIS = "redis"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """One process at one moment.
-
-    private_bytes: anonymous memory, resident or swapped out: heap and stacks, and not what is mapped from
-    files or shared (the shared dict, which fills up to its fixed size). heap_bytes: what the process itself
-    says that it uses: LuaJIT's heap in nginx's status, Redis's memory; None: it does not say.
-    """
+    """One process at one moment."""
 
     at_s: float
     process: str
     pid: int
     private_bytes: int
+    """Anonymous memory, resident or swapped out: heap and stacks, without mapped files and shared memory.
+
+    The shared dict does not count, because it fills up to its fixed size.
+    """
     descriptors: int
     threads: int
     heap_bytes: int | None = None
+    """The process's own figure: LuaJIT's heap in nginx's status, Redis's used memory; None: no report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """What was left when the load had ended.
+    """The state after the end of the load.
 
-    in_flight: requests by server that never ended. settled_s: until there were none; None: that never came.
-    workers_left: nginx's that still ran. restarted: daemons that did not live through it.
+    in_flight: unfinished requests by server. settled_s: time until there were none; None: there always were.
+    workers_left: number of nginx's workers. restarted: a line for each restarted daemon.
     """
 
     in_flight: Mapping[str, int]
@@ -50,10 +50,10 @@ class Ending:
 
 @dataclass(slots=True, kw_only=True)
 class Soaked:
-    """All that a run has seen; it grows while it goes on.
+    """The observations of a run so far.
 
-    steps, refused: those of churn that were done, and in words those that the controller did not take.
-    failures: failed requests by kind. first_failure_s: when the first of them was due.
+    steps: number of steps of churn taken. refused: a line for each step that the controller refused.
+    failures: failed requests by kind. first_failure_s: due time of the first of them.
     """
 
     seconds: float
@@ -69,19 +69,19 @@ class Soaked:
 
     @property
     def at_s(self) -> float:
-        """Return when it was read last; 0: never."""
+        """Return the time of the last reading; 0 if there is none."""
         return self.readings[-1].at_s if self.readings else 0.0
 
 
 def lives(readings: Iterable[Reading]) -> dict[tuple[str, int], list[Reading]]:
-    """Return the readings of each process, in their order, by its name and pid."""
+    """Return the readings of each process, in their order, by name and pid."""
     return grouped(readings, lambda one: (one.process, one.pid))
 
 
 def in_flight(status: Mapping[str, Any] | None) -> dict[str, int]:
     """Return the requests in flight by server, over all upstreams; by worker too, under `worker SLOT`.
 
-    The one is the workers' board, the other what each worker says of itself: both must come to 0.
+    The first is the workers' shared board, the second each worker's own count: both must return to 0.
     """
     status = status or {}
     requests: Counter[str] = Counter()
@@ -89,12 +89,12 @@ def in_flight(status: Mapping[str, Any] | None) -> dict[str, int]:
         for peer in upstream.get("peers", ()):
             requests[str(peer.get("id"))] += int(peer.get("in_flight", 0))
     for worker in status.get("workers", ()):
-        own = worker.get("in_flight")  # of none cjson makes a list
+        own = worker.get("in_flight")  # cjson encodes an empty table as a list
         requests[f"worker {worker.get('slot')}"] = sum(own.values()) if isinstance(own, dict) else 0
     return dict(requests)
 
 
 def lua_bytes(status: Mapping[str, Any] | None) -> dict[int, int]:
-    """Return the size of LuaJIT's heap by worker's pid, of those that tell it."""
+    """Return the reported size of LuaJIT's heap by worker's pid."""
     workers = status.get("workers", ()) if status else ()
     return {one["pid"]: one["lua_bytes"] for one in workers if "pid" in one and "lua_bytes" in one}

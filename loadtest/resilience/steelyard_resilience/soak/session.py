@@ -1,6 +1,6 @@
-"""A run: the stage, the load, the churn, the readings beside them, and what is left at the end (I/O).
+"""A run: the stage, the load, the churn, the readings meanwhile, and the state at the end (I/O).
 
-Churn is a step a second over the REST API; a server answers under ever new addresses, as new machines would.
+Churn is a step a second over the REST API. One server answers under new addresses, like new machines.
 """
 
 import contextlib
@@ -37,10 +37,10 @@ from steelyard_resilience.stage.stage import Stage, overview
 
 
 def readings(stage: Stage, at_s: float, status: Mapping[str, Any] | None) -> list[Reading]:
-    """Return every process that runs now; status: nginx's, which tells LuaJIT's heap."""
+    """Return a reading of every running process; status: nginx's, with the size of LuaJIT's heap."""
     lua, read = lua_bytes(status), []
     for name, pid in _processes(stage):
-        # A worker that has just ended is not there any more, and a Redis may hang: it is no error.
+        # A worker may have just ended, and Redis may hang: neither is an error of the soak.
         with contextlib.suppress(OSError, ProgramError, psutil.Error, UnreadableError):
             heap = lua.get(pid)
             if name == REDIS:
@@ -69,7 +69,7 @@ def private_bytes(status: str) -> int:
 
     Raises UnreadableError for a process that has ended and waits to be reaped.
     """
-    # psutil tells it by reading each mapping, which takes a hundred times as long.
+    # psutil reads each mapping for it, and takes a hundred times as long.
     kilobytes = re.findall(r"^(?:RssAnon|VmSwap):\s+(\d+) kB$", status, re.MULTILINE)
     if len(kilobytes) < 2:
         raise UnreadableError("/proc/PID/status has no RssAnon and VmSwap")
@@ -86,18 +86,18 @@ def _processes(stage: Stage) -> Iterator[tuple[str, int]]:
 
 
 PATIENCE_S = 3.0
-"""The first event comes at once, a tick within a second."""
+"""The first event arrives at once, and a tick within a second."""
 
 PICKERS = [name for name in picker_list.keyless() if name != picker_list.DEFAULT]
 
 EVENTS = 2
-"""Which role it has, and a tick."""
+"""The controller's role, and a tick."""
 
 
 def churning(
     stage: Stage, servers: Sequence[Peer], soaked: Soaked, every_s: float
 ) -> AbstractContextManager[None]:
-    """Take one step after another in a thread of its own, until it is left."""
+    """Take one step after another in its own thread while the block runs."""
     left = steps(UPSTREAM, servers, PICKERS)
 
     def churn() -> None:
@@ -118,7 +118,7 @@ def declared(stage: Stage) -> list[Peer]:
 
 def _take(stage: Stage, step: Step) -> None:
     if step.watch:
-        # Events reach whoever leads as well through a controller that stands by.
+        # A standby passes events on from the leader, so either controller will do.
         _watch(stage, CONTROLLERS[0], step.path)
         return
     document = step.document if step.members is None else overview(stage, "/declaration") | dict(step.members)
@@ -136,7 +136,7 @@ def _watch(stage: Stage, controller: str, path: str) -> None:
             events += http_ask.read_line(stream).startswith(b"event:")
         return b""
 
-    # In HTTP/1.0 an answer is not cut into chunks, whose sizes would stand between its lines.
+    # An answer in HTTP/1.0 has no chunks; in HTTP/1.1 their sizes would be between its lines.
     token, address = stage.read_token_file.read_text().strip(), stage.addresses[controller]
     asked = f"GET {path} HTTP/1.0\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\r\n"
     http_ask.exchange(address, API_PORT, asked.encode(), first, timeout_s=PATIENCE_S)
@@ -145,7 +145,7 @@ def _watch(stage: Stage, controller: str, path: str) -> None:
 def add_addresses(stage: Stage, host: str) -> None:
     """Give a host the addresses of all churned servers, from nginx's point of view. Raises SetupError.
 
-    A route of type local is an address for each of its network, without naming them one by one.
+    A route of type local gives the host every address of a network, without a list of them.
     """
     edge = stage.daemon("nginx").host
     run_command(*stage.on(host), "ip", "route", "add", "local", str(CHURNED), "dev", "lo")
@@ -156,15 +156,15 @@ TURN_S = 0.25
 AGAIN_S = 0.2
 
 SENT_AWAY_S = 5.0
-"""Workers that a reload sent away have nothing to wait for once the load has ended."""
+"""Old workers of a reload have nothing to wait for after the load's end."""
 
 
-def run(plan: Plan, folder: Path, soaked: Soaked, tell: Callable[[], None]) -> None:
-    """Run it to its end, or to Ctrl-C; tell: is called when there is something new in `soaked`.
+def run(plan: Plan, folder: Path, soaked: Soaked, on_news: Callable[[], None]) -> None:
+    """Run it to its end, or to Ctrl-C; call on_news when `soaked` has new readings.
 
-    Raises SetupError or ProgramError where that cannot be.
+    Raises SetupError, ProgramError.
     """
-    # LuaJIT goes on for an hour to compile what is seldom done, 4 kB a trace, and that would hide a leak.
+    # LuaJIT compiles rare paths for an hour, 4 kB a trace, which would hide a leak.
     settings = Settings(servers=plan.servers, nginx_workers=plan.nginx_workers, jit=False)
     try:
         with Stage(folder / "stage", settings) as stage:
@@ -173,14 +173,14 @@ def run(plan: Plan, folder: Path, soaked: Soaked, tell: Callable[[], None]) -> N
             load = Load(stage.url, plan.rate_per_s, folder / "load")
             try:
                 with churning(stage, servers, soaked, plan.step_every_s):
-                    _beside(plan, stage, load, soaked, tell)
+                    _beside(plan, stage, load, soaked, on_news)
             finally:
                 load.stop()
     except KeyboardInterrupt:
         soaked.interrupted = True
 
 
-def _beside(plan: Plan, stage: Stage, load: Load, soaked: Soaked, tell: Callable[[], None]) -> None:
+def _beside(plan: Plan, stage: Stage, load: Load, soaked: Soaked, on_news: Callable[[], None]) -> None:
     pids = {name: stage.daemon(name).pid for name in stage.names}
     reloads = list(plan.reloads_s)
     next_read_s = 0.0
@@ -199,16 +199,16 @@ def _beside(plan: Plan, stage: Stage, load: Load, soaked: Soaked, tell: Callable
             except (ProgramError, OSError) as error:
                 soaked.refused.append(f"reload: {error}")
         if at_s >= next_read_s:
-            # Where a reading took too long, those that were missed are not made up for.
+            # Readings missed during a long one are skipped.
             next_read_s = max(next_read_s, at_s - plan.read_every_s) + plan.read_every_s
             soaked.readings += readings(stage, at_s, stage.status())
-            tell()
+            on_news()
     load.stop()
     soaked.ending = _end(plan, stage, pids)
 
 
 def _count(load: Load, until_s: float, soaked: Soaked) -> None:
-    # What is due after the end is only there because the generator is stopped from outside.
+    # The generator stops late, from outside, so requests due after the end do not count.
     ended = [one for one in load.read() if one.due_s < until_s]
     failed = [one for one in ended if one.failure]
     soaked.sent += len(ended)
@@ -236,5 +236,5 @@ def _end(plan: Plan, stage: Stage, pids: dict[str, int | None]) -> Ending:
         in_flight=left,
         settled_s=settled_s,
         workers_left=len(workers),
-        restarted=tuple(f"{name} is not the process that it was" for name in changed),
+        restarted=tuple(f"{name} has restarted" for name in changed),
     )

@@ -1,8 +1,8 @@
-"""What is done when in a soak: its length and load, and the steps of churn. Pure.
+"""The timetable of a soak: its length and load, and the steps of churn. Pure.
 
-The steps are what operators do to an upstream, again and again, with ever new servers. Whatever keeps
-something about each server or upstream that it ever heard of, and never lets go of it, grows with the churned
-servers: each has an id and an address that were not there before. A round leaves all as it was before it.
+The steps are an operator's changes to an upstream, again and again, with new servers. Each churned server has
+a new id and a new address, so a process that never forgets a server or an upstream grows with them. A round
+restores the state before it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,25 +14,25 @@ from steelyard_controller import laws
 from steelyard_controller.declarations.upstream import Peer
 
 RELOADED_PART = 1 / 3
-"""Reloads come in this part of a soak; the workers of the last one live through all the rest, because what a
-worker leaks shows the better the longer it lives."""
+"""All reloads are in this part of a soak. The last workers live through the rest, because a leak shows better
+in a longer life."""
 
 RELOADS = 6
 RELOAD_EVERY_LEAST_S = 20.0
 
 LEAST_S, MOST_S = 90.0, 7000.0
-"""A shorter one leaves too little to judge after the warm-up; the load's generator ends after two hours."""
+"""A shorter soak leaves too little to judge after the warm-up; the load's generator ends after two hours."""
 
 READINGS = 360
-"""Of a soak, whose slopes need no more; two of them are a second apart at the least."""
+"""Readings of a soak, enough for its slopes; two of them are at least a second apart."""
 
 CHURNED = IPv4Network("10.214.0.0/16")
-"""Where the churned servers' addresses are."""
+"""The addresses of the churned servers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A soak: its length, its load, and how often the servers are changed."""
+    """A soak: its length, its load, and the interval of its changes."""
 
     seconds: float = 1800.0
     rate_per_s: float = 200.0
@@ -47,7 +47,7 @@ class Plan:
 
     @property
     def reloads_s(self) -> tuple[float, ...]:
-        """Return when nginx is reloaded."""
+        """Return the times of nginx's reloads."""
         until_s = self.seconds * RELOADED_PART
         every_s = max(RELOAD_EVERY_LEAST_S, until_s / RELOADS)
         return tuple(every_s * number for number in range(1, int(until_s / every_s) + 1))
@@ -57,8 +57,8 @@ class Plan:
 class Step:
     """One request to the controller.
 
-    members: of the upstream's declaration, which is read, changed by them and put back; without them, the
-    document is sent as it is.
+    members: changes to the upstream's declaration, which is read, changed and put back; without them, the
+    document is sent unchanged.
     """
 
     words: str
@@ -67,22 +67,22 @@ class Step:
     document: Mapping[str, object] | None = None
     members: Mapping[str, object] | None = None
     standby: bool = False
-    """Ask a controller that does not lead, which hands the request on."""
+    """Send it to the standby, which forwards it."""
     watch: bool = False
-    """Listen to the events for a moment, and leave without a word, as a closed page does."""
+    """Read events for a moment, and disconnect without a message, like a closed page."""
 
 
 def steps(upstream: str, servers: Sequence[Peer], pickers: Sequence[str]) -> Iterator[Step]:
     """Return steps without end: round after round, each with the next servers and picker.
 
-    servers: as declared before, three at least; the pickers are without the default.
+    servers: the declared servers, at least three. pickers: without the default.
     """
     for number in count():
         yield from _round(upstream, servers, pickers[number % len(pickers)], number)
 
 
 def churned_address(number: int, port: int) -> str:
-    """Return the address of a churned server; the same one comes again only after 65,000 others."""
+    """Return the address of a churned server; addresses repeat only after 65,000 others."""
     return f"{CHURNED[1 + number % (CHURNED.num_addresses - 2)]}:{port}"
 
 
@@ -101,7 +101,7 @@ def _round(upstream: str, servers: Sequence[Peer], picker: str, number: int) -> 
     def whole(words: str, **members: object) -> Step:
         return Step(words, "PUT", path, members=members)
 
-    yield Step("a server comes", "PUT", f"{path}/peers/{churned}", {"address": at})
+    yield Step("add a server", "PUT", f"{path}/peers/{churned}", {"address": at})
     yield peer("drain", drained, state="drain")
     yield peer("another baseline", changed, baseline=2.0)
     yield Step("look", "GET", path)
@@ -109,7 +109,7 @@ def _round(upstream: str, servers: Sequence[Peer], picker: str, number: int) -> 
     yield peer("up again", drained, state=None)
     yield whole("another picker", picker=picker)
     yield Step("explain it", "GET", f"{path}/peers/{churned}/explain")
-    yield Step("it leaves", "DELETE", f"{path}/peers/{churned}")
+    yield Step("remove it", "DELETE", f"{path}/peers/{churned}")
     yield peer("pin", drained, pin=10.0)
     yield whole("another parameter", parameters={"H": 0.25})
     yield peer("the old baseline", changed, baseline=changed.baseline)
@@ -122,5 +122,5 @@ def _round(upstream: str, servers: Sequence[Peer], picker: str, number: int) -> 
     own = {"peers": [{"id": churned, "address": at}]}
     yield Step("declare an upstream of it", "PUT", f"/v1/upstreams/{churned}", own, standby=True)
     yield Step("the past", "GET", f"{path}/history?seconds=60&step_s=5", standby=True)
-    yield whole("all as before", law="steelyard", parameters={}, picker="vnswrr2")
+    yield whole("restore the settings", law="steelyard", parameters={}, picker="vnswrr2")
     yield Step("forget its upstream", "DELETE", f"/v1/upstreams/{churned}")

@@ -12,29 +12,29 @@ from steelyard_loadtest.machine.child_process import Process, children_of, inher
 from steelyard_loadtest.machine.errors import ProgramError
 
 GONE_S = 5.0
-"""The kernel ends what was killed at once; on a busy machine it takes a moment."""
+"""The kernel ends a killed process at once; on a busy machine it takes a moment."""
 
 ORDERLY_S = 15.0
-"""For a stop in order: nginx's workers finish their requests, which may wait for a server that hangs."""
+"""Time limit of a graceful stop: nginx's workers finish requests, which may wait for a server that hangs."""
 
 
 class Daemon:
-    """One daemon on its host; once it is dead it stays so until it is told to start again."""
+    """One daemon on its host; a dead one stays dead until `start`."""
 
     def __init__(self, part: Part, address: str, within: Sequence[str], log: Path) -> None:
         self.name, self.host, self.log = part.name, part.host, log
         self._part, self._address, self._within = part, address, within
         self._process: Process | None = None
         self._gone = True
-        # Whether its whole process group is known to have ended: the number may then be somebody else's.
+        # Whether its whole process group has ended; the kernel may reuse the number after that.
 
     @property
     def pid(self) -> int | None:
-        """Return its process id; None when it does not run."""
+        """Return its process id; None if it does not run."""
         return self._process.pid if self._process else None
 
     def launch(self, extra: Sequence[str] = ()) -> None:
-        """Run its command, with these arguments more, and do not wait. Raises ProgramError when it runs."""
+        """Run its command, with extra arguments, and do not wait. Raises ProgramError if it runs already."""
         if self.pid is not None:
             raise ProgramError(f"{self.name} runs already")
         self._process = Process(
@@ -48,39 +48,39 @@ class Daemon:
         self._gone = False
 
     def wait_listening(self) -> None:
-        """Wait until it takes connections, where it has a port. Raises ProgramError."""
+        """Wait until its port, if it has one, accepts connections. Raises ProgramError."""
         if self._process and self._part.port is not None:
             self._process.wait_listening(self._part.port, self._address)
         elif self._process:
             self._process.check()
 
     def start(self, *extra: str) -> None:
-        """Run its command again, with these arguments more, until its port answers. Raises ProgramError."""
+        """Run its command, with extra arguments, and wait until its port answers. Raises ProgramError."""
         self.launch(extra)
         self.wait_listening()
 
     def signal(self, number: int) -> None:
-        """Send it, and not its children, a signal. Raises ProgramError when it does not run."""
+        """Send a signal to it, but not to its children. Raises ProgramError if it does not run."""
         os.kill(self._running(), number)
 
     def kill(self) -> None:
-        """Send SIGKILL to it and its children, wait until they are gone. Harmless when it does not run."""
+        """Send SIGKILL to it and its children, and wait for their end. Harmless if it does not run."""
         self._signal_all(signal.SIGKILL)
-        told = f"{self.name} is still there after SIGKILL"
-        wait_until(lambda: told if self.pid is not None or self._living() else None, within_s=GONE_S)
+        problem = f"{self.name} still runs after SIGKILL"
+        wait_until(lambda: problem if self.pid is not None or self._living() else None, within_s=GONE_S)
         self._gone = True
 
     def pause(self) -> None:
-        """Stop it and its children (SIGSTOP). Raises ProgramError when it does not run."""
+        """Stop it and its children (SIGSTOP). Raises ProgramError if it does not run."""
         self._running()
         self._signal_all(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it and its children go on (SIGCONT). Harmless when they do."""
+        """Continue it and its children (SIGCONT). Harmless if they run."""
         self._signal_all(signal.SIGCONT)
 
     def stop(self) -> None:
-        """End it in order, by its own stop signal; kill what does not go. Harmless when it is gone."""
+        """Stop it gracefully, by its own stop signal; kill it if it stays. Harmless if it has ended."""
         if self.pid is not None:
             self.resume()
             with contextlib.suppress(ProgramError, ProcessLookupError):
@@ -89,17 +89,17 @@ class Daemon:
         self.kill()
 
     def restart(self, *extra: str) -> None:
-        """End it in order and start it again, with these arguments more. Raises ProgramError."""
+        """Stop it gracefully and start it again, with extra arguments. Raises ProgramError."""
         self.stop()
         self.start(*extra)
 
     def children(self) -> tuple[int, ...]:
-        """Return the process ids of its children, such as nginx's workers; of one that does not run, none."""
+        """Return the process ids of its children, such as nginx's workers; empty if it does not run."""
         pid = self.pid
         return () if pid is None else tuple(children_of(pid))
 
     def why_not_running(self) -> str | None:
-        """Say what is wrong with its processes: ended, or one of them stopped; None when all run."""
+        """Return the problem of its processes: the daemon ended, or one is stopped; None if all run."""
         pid = self.pid
         if pid is None:
             return f"{self.name} does not run"
@@ -120,7 +120,7 @@ class Daemon:
         return pid
 
     def _signal_all(self, number: int) -> None:
-        # The process group, which its children are in.
+        # Its children are in its process group.
         if self._process is None or self._gone:
             return
         try:
@@ -129,7 +129,7 @@ class Daemon:
             self._gone = True
 
     def _living(self) -> bool:
-        """Tell whether any of its process group is alive; the dead wait there until init has seen them."""
+        """Return whether any process of its group is alive; dead ones stay there until init reaps them."""
         if self._process is None or self._gone:
             return False
         for process in psutil.process_iter():

@@ -1,11 +1,11 @@
-"""A TCP proxy before a store: requests pass at once, answers as late as ordered.
+"""A TCP proxy before a store: requests pass at once, answers after an adjustable delay.
 
-`python -m` runs the proxy of one store with three ports: its clients', the store's, and one that takes
-orders, a line each. An order is the delay of answers in seconds, `hang`, or `drip` (a byte a second); `ok`
-says that it is in force.
+`python -m` runs the proxy of one store with three ports: the clients', the store's, and a port for orders, a
+line each. An order is the delay of answers in seconds, `hang`, or `drip` (a byte a second). The answer `ok`
+confirms it.
 
-`tc netem` would do this in the kernel, but not every kernel has its module (sch_netem), and what waits in its
-queue does not come by a delay that is changed meanwhile.
+`tc netem` would do this in the kernel, but not every kernel has its module (sch_netem). Also, a changed delay
+would not apply to the packets already in its queue.
 """
 
 import asyncio
@@ -17,19 +17,19 @@ import sys
 HANG, DRIP = "hang", "drip"
 
 DRIP_S = 1.0
-"""Between two bytes: each comes before a client's timeout of a second or more for one `recv` is over."""
+"""Interval of two bytes: each arrives within a client's timeout of one `recv`, a second or more."""
 
 CHUNK_BYTES = 65_536
 
 WAITING_CHUNKS = 1_000
-"""Of one connection; then the store has to wait, as it would for a slow network."""
+"""Limit of waiting chunks of a connection; beyond it the store has to wait, as for a slow network."""
 
 ABORT = struct.pack("ii", 1, 0)
-"""SO_LINGER: closing resets the connection, and what was not sent yet is not."""
+"""SO_LINGER: close resets the connection and drops unsent bytes."""
 
 
 class Lateness:
-    """A delay that can be changed at any time, also for what waits already.
+    """A delay that can change at any time, also for chunks already waiting.
 
     delay_s: None holds everything back until it is a number again.
     """
@@ -40,16 +40,16 @@ class Lateness:
         self._changed = asyncio.Event()
 
     def set(self, delay_s: float | None, *, drips: bool = False) -> None:
-        """Let what comes, and what waits, be so late, or come a byte at a time."""
+        """Set the delay of new and waiting chunks, or let them through a byte at a time."""
         self.delay_s, self.drips = delay_s, drips
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def wait(self, came_s: float) -> None:
-        """Return when what came at that time of the event loop's clock is due."""
+    async def wait(self, arrived_s: float) -> None:
+        """Return when a chunk is due that arrived at that time of the event loop's clock."""
         loop = asyncio.get_running_loop()
-        while self.delay_s is None or loop.time() < came_s + self.delay_s:
-            due_s = None if self.delay_s is None else came_s + self.delay_s
+        while self.delay_s is None or loop.time() < arrived_s + self.delay_s:
+            due_s = None if self.delay_s is None else arrived_s + self.delay_s
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(due_s):
                     await self._changed.wait()
@@ -61,7 +61,7 @@ async def relay(
     store: tuple[str, int],
     lateness: Lateness,
 ) -> None:
-    """Pass bytes on until either side ends; a store that is not there resets the client's connection."""
+    """Pass bytes on until either side ends; reset the client's connection if the store is unreachable."""
     try:
         store_reader, store_writer = await asyncio.open_connection(*store)
     except OSError:
@@ -84,8 +84,8 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, l
     gathering = asyncio.create_task(_gather(reader, waiting))
     try:
         while True:
-            came_s, chunk = await waiting.get()
-            await lateness.wait(came_s)
+            arrived_s, chunk = await waiting.get()
+            await lateness.wait(arrived_s)
             if not chunk:
                 return
             while lateness.drips and len(chunk) > 1:
@@ -107,7 +107,7 @@ async def _gather(reader: asyncio.StreamReader, waiting: asyncio.Queue[tuple[flo
         try:
             chunk = await reader.read(CHUNK_BYTES)
         except OSError:
-            chunk = b""  # a reset ends the client's connection as an end does
+            chunk = b""  # a reset ends the client's connection, like an orderly end
         await waiting.put((clock.time(), chunk))
 
 
@@ -119,7 +119,7 @@ def _abort(writer: asyncio.StreamWriter) -> None:
 
 
 async def serve(port: int, store_port: int, control_port: int) -> None:
-    """Stand before the store of this host, until a signal ends it."""
+    """Serve as the proxy of this host's store, until a signal ends it."""
     lateness = Lateness()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""What a stage needs of this machine, and the folder that it works in (I/O)."""
+"""The programs that a stage needs, and the files of its folder (I/O)."""
 
 import platform
 import secrets
@@ -18,21 +18,21 @@ from steelyard_resilience.stage.hosts import Settings
 from steelyard_resilience.stage.layout import Place
 
 PACKAGES = {"ip": "iproute2", "iptables": "iptables", "redis-server": "redis-server", "nsenter": "util-linux"}
-"""Programs that are only run, and Debian's packages that have them."""
+"""Debian's package of each program."""
 
 SECRET_BYTES = 32
 
 FAKETIME = "*/faketime/libfaketime.so.1"
-"""Below /usr/lib, on Debian in a folder that is named after the machine's architecture."""
+"""Below /usr/lib; on Debian in a folder named after the machine's architecture."""
 
 
 def place(folder: Path, settings: Settings) -> Place:
-    """Find the programs; say which packages are missing. Raises SetupError."""
+    """Find the programs. Raises SetupError with the missing packages."""
     programs = find(None)
     missing = sorted({package for program, package in PACKAGES.items() if shutil.which(program) is None})
     haproxy = settings.front != "haproxy" or programs.haproxy
-    here = {"memcached": programs.memcached, "libnginx-mod-http-lua": programs.modules[LUA] is not None}
-    missing += [package for package, there in {**here, "haproxy": haproxy}.items() if not there]
+    installed = {"memcached": programs.memcached, "libnginx-mod-http-lua": programs.modules[LUA] is not None}
+    missing += [package for package, is_there in {**installed, "haproxy": haproxy}.items() if not is_there]
     if settings.front == "envoy" and programs.envoy is None:
         raise SetupError("Envoy is not installed: scripts/setup --with-bench")
     if missing:
@@ -45,7 +45,7 @@ def place(folder: Path, settings: Settings) -> Place:
 
 
 def write(place: Place, settings: Settings) -> None:
-    """Make the folder's files; what an earlier stage left of Redis's is gone. Raises ProgramError."""
+    """Make the folder's files, and remove Redis's files of an earlier stage. Raises ProgramError."""
     shutil.rmtree(place.redis_dir, ignore_errors=True)
     for folder in ("logs", "secrets", "nginx-temp", "redis", "nginx-state"):
         (place.folder / folder).mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ def write(place: Place, settings: Settings) -> None:
         for host in hosts.addresses(settings):
             step_clock(place, host, 0)
     clients, nginx = layout.CONCURRENCY, place.programs.nginx
-    # Idle connections as long as nginx keeps them, a minute: in a soak the addresses behind them go.
+    # nginx keeps idle connections for its minute, no longer: in a soak the addresses behind them vanish.
     block = steelyard_blocks(CHECKOUT, nginx, servers=settings.servers, clients=clients, kept=())
     (place.folder / "nginx.conf").write_text(layout.nginx_conf(settings, place, block))
     if settings.front == "haproxy":
@@ -68,12 +68,12 @@ def write(place: Place, settings: Settings) -> None:
 
 
 def step_clock(place: Place, host: str, seconds: float) -> None:
-    """Set a host's clock so far from the true time; its daemons follow within a second."""
+    """Set a host's clock `seconds` from the true time; its daemons follow within a second."""
     write_text(place.clock(host), f"{seconds:+f}s\n")
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what runs on a stage. Raises SetupError without nginx."""
+    """Return the versions of a stage's programs. Raises SetupError without nginx."""
     return {
         "nginx": find(None).versions["nginx"].removeprefix("nginx/"),
         "memcached": version_of(["memcached", "-V"]),

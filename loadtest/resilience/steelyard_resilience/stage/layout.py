@@ -1,4 +1,4 @@
-"""What runs on a stage, on which host, and the files that it reads. Pure: settings and a place in."""
+"""The daemons of a stage, their hosts, and their configuration files. Pure: settings and a place in."""
 
 import sys
 from collections.abc import Mapping
@@ -15,17 +15,17 @@ from steelyard_resilience.stage import hosts
 from steelyard_resilience.stage.hosts import EDGE, MEMCACHED, REDIS, Settings
 
 CONCURRENCY = 1000
-"""Requests in flight that nginx's pools have room for: 200 a second, which take 5 s while a server hangs."""
+"""Room in nginx's pools for requests in flight: 200 a second, each for 5 s while a server hangs."""
 
 ANYWHERE = "0.0.0.0"  # noqa: S104 - of a host that has one address
 
 CONNECT_TIMEOUT_MS, READ_TIMEOUT_MS = 1000, 3000
-"""Of nginx: so long a request waits for a server that has vanished. Answers take some milliseconds."""
+"""nginx's waits for a server that has vanished. Answers take some milliseconds."""
 
 MAX_CONNS = 300
-"""Requests in flight at a server. Only those that are never let go of become as many: of 200 a second, one of
-three that hangs has 67, for 3 s, and of 500 that are open at a reload a third. Of all load balancers twice
-that: with it they tell each other what they have, however short requests are."""
+"""Limit of requests in flight at a server; only a leak of reservations reaches it. At 200 a second, one of
+three servers that hangs has 67 a second, for 3 s; 500 open requests at a reload are a third at each. The
+limit over all load balancers is twice as high; with it, they report short requests to each other, too."""
 
 OWN_LOG = f"""
 server {{
@@ -38,14 +38,14 @@ NGINX_LB, SECOND_LB = "edge-1", "edge-2"
 """The second is HAProxy, or Envoy."""
 
 SERVER_DELAY_MS = 5.0
-"""How late a server answers, without working."""
+"""A server's delay of each answer, without work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a stage's files are, and what is installed.
+    """The folder of a stage, and the installed programs.
 
-    clocks: the library that fakes them; None: they are true.
+    clocks: libfaketime's path; None: the clocks are true.
     """
 
     folder: Path
@@ -63,11 +63,11 @@ class Place:
 
     @property
     def redis_dir(self) -> Path:
-        """Return the folder that Redis appends its file in."""
+        """Return the folder of Redis's append-only file."""
         return self.folder / "redis"
 
     def clock(self, host: str) -> Path:
-        """Return the file that says how far a host's clock is off."""
+        """Return the file with the offset of a host's clock."""
         return self.folder / "clocks" / host
 
 
@@ -76,8 +76,7 @@ def daemons(settings: Settings, place: Place) -> tuple[Part, ...]:
     address = hosts.addresses(settings)
     store = {name: f"{address[name]}:{port}" for name, port in hosts.STORE_PORTS.items()}
     key = place.secret("key")
-    # Becoming somebody else would take away from it that it ends with this program (prctl(2),
-    # PR_SET_PDEATHSIG).
+    # A change of user would clear the signal that ends it with this program (prctl(2), PR_SET_PDEATHSIG).
     memcached = parts.memcached(hosts.DAEMON_PORTS[MEMCACHED], "-c", "4096", listen=ANYWHERE, user="root")
     redis = parts.redis(hosts.DAEMON_PORTS[REDIS], place.redis_dir, listen=ANYWHERE, keep=True)
     redis = _on(place, REDIS, redis)
@@ -90,7 +89,7 @@ def daemons(settings: Settings, place: Place) -> tuple[Part, ...]:
             tick_s=hosts.TICK_S, lease_s=3.0, key_file=key, read_token_file=place.secret("read-token"),
             xds_port=hosts.XDS_DAEMON_PORT if settings.front == "envoy" else None,
         )  # fmt: skip
-        # The admin token is the one that they make themselves.
+        # The controllers make the admin token themselves.
         part = _on(place, name, controller)
         state = {"XDG_STATE_HOME": str(place.folder / "secrets")}
         daemons.append(replace(part, environment=dict(part.environment) | state))
@@ -100,7 +99,7 @@ def daemons(settings: Settings, place: Place) -> tuple[Part, ...]:
             name, hosts.SERVER_PORT, pid_file=pid_file, host=ANYWHERE,
             delay_ms=SERVER_DELAY_MS,
         )  # fmt: skip
-        # One core is what a demo server can use.
+        # A demo server uses at most one core.
         agent = parts.agent(
             name, memcached=store[MEMCACHED], pid_file=pid_file, upstream=hosts.UPSTREAM, cpu_limit=1,
             key_file=key,
@@ -113,13 +112,13 @@ def daemons(settings: Settings, place: Place) -> tuple[Part, ...]:
         daemons.append(_on(place, EDGE, parts.envoy(hosts.FRONT_PORTS["envoy"], config, program=program)))
     log = place.folder / "logs" / "nginx.log"
     edge = _on(place, EDGE, parts.nginx(hosts.WEB_PORT, place.folder, log=log, program=place.programs.nginx))
-    # Its workers end with it only when it may tell them.
+    # On TERM, unlike KILL, it ends its workers, too.
     return (*daemons, replace(edge, orphan_signal="TERM"))
 
 
 def _haproxy(address: str, memcached: str, place: Place) -> tuple[Part, Part]:
     config = place.folder / "haproxy.cfg"
-    # Under a master, as Debian runs it, so that it can be reloaded.
+    # A reload needs a master process, as on Debian.
     haproxy = replace(parts.haproxy(hosts.FRONT_PORTS["haproxy"], config, mode="-W"), stop_signal="USR1")
     reporter = parts.reporter(
         f"{address}:{hosts.RUNTIME_PORT}", memcached=memcached, lb=SECOND_LB, key_file=place.secret("key")
@@ -128,7 +127,7 @@ def _haproxy(address: str, memcached: str, place: Place) -> tuple[Part, Part]:
 
 
 def haproxy_cfg(settings: Settings) -> str:
-    """Return haproxy.cfg, as docs/guides/haproxy.md has it, with nginx's times."""
+    """Return haproxy.cfg, like that of docs/guides/haproxy.md, with nginx's timeouts."""
     address = hosts.addresses(settings)
     servers = "".join(
         f"    server {name} {address[name]}:{hosts.SERVER_PORT} check inter 1s weight 100\n"
@@ -153,7 +152,7 @@ backend {hosts.UPSTREAM}
 
 
 def envoy_yaml(settings: Settings) -> str:
-    """Return envoy.yaml: no retries, no checks, and servers from whichever controller answers."""
+    """Return envoy.yaml: no retries, no checks, and servers from any controller."""
     address = hosts.addresses(settings)
     controllers = [(address[name], hosts.XDS_PORT) for name in hosts.CONTROLLERS]
     port = hosts.FRONT_PORTS["envoy"]
@@ -165,7 +164,7 @@ def envoy_yaml(settings: Settings) -> str:
 
 
 def proxies(settings: Settings) -> tuple[Part, ...]:
-    """Return the proxies before stores and APIs, which are the stage's own and no part of the cluster."""
+    """Return the proxies before stores and APIs; they belong to the stage, not to the cluster."""
     ports = {store: (port, hosts.DAEMON_PORTS[store]) for store, port in hosts.STORE_PORTS.items()}
     of_controllers = hosts.PROXY_PORT, hosts.API_PORT
     if settings.front == "envoy":
@@ -190,7 +189,7 @@ def proxies(settings: Settings) -> tuple[Part, ...]:
 
 
 def nginx_conf(settings: Settings, place: Place, blocks: str) -> str:
-    """Return nginx.conf; `blocks` is what steelyard-upstream prints."""
+    """Return nginx.conf; `blocks` is the output of steelyard-upstream."""
     address = hosts.addresses(settings)
     servers = [f"{address[name]}:{hosts.SERVER_PORT}" for name in hosts.servers(settings)]
     controllers = [f"http://{address[name]}:{hosts.API_PORT}" for name in hosts.CONTROLLERS]
@@ -203,14 +202,14 @@ def nginx_conf(settings: Settings, place: Place, blocks: str) -> str:
         workers=settings.nginx_workers,
         connections=4096,
         files=16_384,
-        user="root",  # the checkout may lie in a private home
+        user="root",  # the checkout may be in a private home
         modules=place.programs.modules[LUA] or (),
-        # nginx hides its environment from its workers unless told.
+        # nginx hides its environment from its workers by default.
         environment=_faked_clock(place, EDGE),
         directives=[
             "server_tokens off",
             "proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for",
-            # As long as a request waits for a server that says nothing, before it is tried elsewhere.
+            # The wait for a silent server, before nginx tries another one.
             f"proxy_connect_timeout {CONNECT_TIMEOUT_MS}ms",
             f"proxy_read_timeout {READ_TIMEOUT_MS}ms",
             "proxy_next_upstream error timeout",
@@ -255,21 +254,21 @@ def _faked_clock(place: Place, host: str) -> dict[str, str]:
     return {
         "LD_PRELOAD": str(place.clocks),
         "FAKETIME_TIMESTAMP_FILE": str(place.clock(host)),
-        # Seconds between two looks at the file; by default 10.
+        # Seconds between two reads of the file (default 10).
         "FAKETIME_CACHE_DURATION": "1",
-        # What counts seconds goes on as ever: it is the time of day that is stepped.
+        # Only the time of day steps; the monotonic clock stays true.
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
     }
 
 
 def _on(place: Place, host: str, part: Part) -> Part:
-    # What can be caught waits for as long as a process is stopped; KILL does not.
+    # A stopped process gets KILL at once; other signals wait until it continues.
     python = {"PYTHONUNBUFFERED": "1"} if part.command[0] == sys.executable else {}
     return replace(part, host=host, orphan_signal="KILL", environment=_faked_clock(place, host) | python)
 
 
 def _without_jemalloc(redis: Part) -> Mapping[str, str]:
-    # Debian's Redis takes its memory from jemalloc. That asks for the time while it is made, and libfaketime
-    # asks for memory while it is made: neither gets any further. So libc's malloc stands before it.
+    # Debian's Redis uses jemalloc, which asks for the time during its initialization, while libfaketime
+    # allocates memory during its own: a deadlock. So libc's malloc is preloaded.
     preload = redis.environment.get("LD_PRELOAD")
     return dict(redis.environment) | ({"LD_PRELOAD": f"{preload}:libc.so.6"} if preload else {})

@@ -1,4 +1,4 @@
-"""The hosts' network: namespaces on one bridge, whose packets can be held back between any two (I/O)."""
+"""The hosts' network: namespaces on one bridge, with cuts between any two of them (I/O)."""
 
 import contextlib
 import subprocess
@@ -11,16 +11,16 @@ from steelyard_loadtest.machine.errors import SetupError
 from steelyard_resilience.stage.hosts import OUTSIDE, PREFIX_LENGTH
 
 NAMES = Path("/run/netns")
-"""Where `ip netns` keeps namespaces by name; a mount of ours, so that no name meets another stage's."""
+"""Folder of `ip netns` for named namespaces; our own mount of it keeps the names apart from other stages'."""
 
 BRIDGE = "hosts"
 
 IN_MEMORY = ("-t", "tmpfs", "steelyard-stage", "-o")
-"""Of mount(8): a disk of its own, whose options follow."""
+"""Arguments of mount(8) for a disk in memory; its options follow."""
 
 
 class Network:
-    """Hosts by name and address, while they are `made`."""
+    """Hosts by name and address; they exist inside `made`."""
 
     def __init__(self, addresses: Mapping[str, str]) -> None:
         self._addresses = addresses
@@ -28,7 +28,7 @@ class Network:
 
     @contextlib.contextmanager
     def made(self) -> Iterator[None]:
-        """Make the hosts, and take them away at the end. Raises SetupError."""
+        """Make the hosts, and remove them at the end. Raises SetupError."""
         network.require_private()
         network.raise_loopback()
         with contextlib.ExitStack() as stack:
@@ -56,19 +56,19 @@ class Network:
             yield
 
     def on(self, host: str) -> tuple[str, ...]:
-        """Return what runs the rest of a command line on a host."""
-        # Not `ip netns exec`, which makes mounts of its own, where later ones of ours would not show.
+        """Return the begin of a command line that runs its rest on a host."""
+        # `ip netns exec` would make its own mount namespace, in which our later mounts would not appear.
         return ("nsenter", f"--net={NAMES / _namespace(host)}", "--")
 
     def cut(self, one: str, other: str) -> None:
-        """Let no packet pass between them, silently: connections are not told. Raises SetupError."""
+        """Drop every packet between two hosts, silently: connections stay open. Raises SetupError."""
         pair = frozenset((one, other))
         if pair not in self._cut:
             self._cut.add(pair)
             self._change("--insert", one, other)
 
     def mend(self, one: str, other: str) -> None:
-        """Undo a cut; harmless where there is none. Raises SetupError."""
+        """Undo a cut; harmless if there is none. Raises SetupError."""
         pair = frozenset((one, other))
         if pair in self._cut:
             self._cut.remove(pair)
@@ -82,12 +82,12 @@ class Network:
 
 @contextlib.contextmanager
 def mounted(*what: str, at: Path) -> Iterator[None]:
-    """Mount something at a place, for this program and what it starts. Raises SetupError."""
+    """Mount something at a place, for this program and its children. Raises SetupError."""
     run("mount", *what, str(at))
     try:
         yield
     finally:
-        # Lazily: a file may still be open, and the mounts are this process's own.
+        # A file may still be open, and the mounts are this process's own, so the unmount is lazy.
         _undo("umount", "--lazy", str(at))
 
 
@@ -101,16 +101,16 @@ def _ip(*lines: str, host: str | None = None) -> None:
 
 
 def run(*command: str, words: str | None = None) -> None:
-    """Run a command of root's. Raises SetupError."""
+    """Run a command as root. Raises SetupError."""
     try:
         done = subprocess.run(command, input=words, capture_output=True, text=True, check=False)
     except OSError as error:
-        raise SetupError(f"no stage can be made: {error}") from None
+        raise SetupError(f"the stage cannot be set up: {error}") from None
     if done.returncode != 0:
-        asked = f"{' '.join(command)} {words or ''}".strip()
-        raise SetupError(f"no stage can be made: {asked!r} says {done.stderr.strip()!r}")
+        line = f"{' '.join(command)} {words or ''}".strip()
+        raise SetupError(f"the stage cannot be set up: {line!r} failed: {done.stderr.strip()!r}")
 
 
 def _undo(*command: str) -> None:
-    # What cannot be undone ends with this process, whose namespaces they all are.
+    # Errors do no harm: the namespaces are this process's own and end with it.
     subprocess.run(command, capture_output=True, check=False)

@@ -1,4 +1,4 @@
-"""The cluster between `with Stage(...)` and its end: every part on a host of its own (I/O)."""
+"""The cluster inside `with Stage(...)`: every part on its own host (I/O)."""
 
 import contextlib
 import functools
@@ -22,32 +22,32 @@ from steelyard_resilience.stage.hosts import Settings
 from steelyard_resilience.stage.namespaces import IN_MEMORY, Network, mounted
 
 START_S = 60.0
-"""All is well within some 8 s; a machine that is busy may take several times that."""
+"""All is well within some 8 s; a busy machine may take several times as long."""
 
 STATE_BYTES = 256 * 1024
-"""Of nginx's folder of saved tables: easily filled up, and a hundred times what it needs."""
+"""Size of the disk for nginx's saved tables: easy to fill, and a hundred times their size."""
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the kernel's own place
-"""libfaketime leaves files there for each process that is killed: they stay in a mount of ours."""
+"""libfaketime leaves files there for each killed process; our own mount keeps them."""
 
 THREADS = 16
-"""Several looks at a time, each of which may have to wait for every daemon that it asks."""
+"""Enough for several looks at a time, each of which may wait for every daemon."""
 
 ORDER_S = 5.0
-"""Of a change, which may take a while on a busy machine."""
+"""Time limit of a change, which may take a while on a busy machine."""
 
 SHOWN = 300
-"""So many characters of an answer that refuses: its problem's title and detail."""
+"""Characters shown of a refusal: its problem's title and detail."""
 
 
 class Stage:
-    """The whole cluster; entered, all is well. Entering raises SetupError or ProgramError."""
+    """The whole cluster; `with` starts it and waits until all is well. Raises SetupError, ProgramError."""
 
     def __init__(self, folder: Path, settings: Settings) -> None:
         self._settings = settings
         self._place = install.place(folder, settings)
         self.addresses = hosts.addresses(settings)
-        """By host."""
+        """IP addresses by host."""
         self._parts = layout.daemons(settings, self._place)
         self._daemons: dict[str, Daemon] = {}
         self._network = Network(self.addresses)
@@ -55,14 +55,14 @@ class Stage:
         self._pool = ThreadPoolExecutor(THREADS, "look")
         self._stop = contextlib.ExitStack()
         self.on, self.cut, self.mend = self._network.on, self._network.cut, self._network.mend
-        """`on` begins a command line on a host; `cut` and `mend` are the network's."""
+        """Methods of the network; `on` begins a command line on a host."""
         self.names = tuple(part.name for part in self._parts)
-        """Of all daemons."""
+        """Names of all daemons."""
         port = hosts.FRONT_PORTS[settings.front]
         self.url = f"http://{self.addresses[hosts.EDGE]}:{port}"
-        """The load balancer's."""
+        """URL of the load balancer under test."""
         self.state_dir = self._place.state_dir
-        """nginx's folder of saved tables, on a disk of its own that has STATE_BYTES."""
+        """nginx's folder of saved tables, on its own disk of STATE_BYTES."""
         self.read_token_file = self._place.secret("read-token")
 
     def __enter__(self) -> Self:
@@ -90,26 +90,26 @@ class Stage:
         return self._daemons[name]
 
     def leader(self) -> str | None:
-        """Return which controller says that it leads; None when none, or more than one, does."""
+        """Return the name of the controller that reports to lead; None if none or several do."""
         return wellness.leader(self._readiness_of_all())
 
     def status(self) -> dict[str, Any] | None:
-        """Return nginx's status page; None when it does not answer in time."""
+        """Return nginx's status page; None if it does not answer in time."""
         return http_ask.look(self.addresses[hosts.EDGE], hosts.WEB_PORT, "/steelyard/status")
 
     def readiness(self, controller: str) -> dict[str, Any] | None:
-        """Return a controller's /readyz, ready or not; None when it does not answer within a second."""
+        """Return a controller's /readyz, ready or not; None if it does not answer within a second."""
         return http_ask.look(self.addresses[controller], hosts.API_PORT, "/readyz")
 
     def api(self, method: str, path: str, document: object = None, controller: str | None = None) -> bytes:
         """Ask a controller, by default the leader, with the admin token; return the body.
 
-        Raises ProgramError when it does not answer or refuses, or nobody leads.
+        Raises ProgramError if it does not answer or refuses, or no controller leads.
         """
         status, body = self.ask(method, path, document, controller, token=self._admin_token)
         if not 200 <= status < 300:
-            said = body[:SHOWN].decode(errors="replace").strip()
-            raise ProgramError(f"the API answers {status} to {method} {path}: {said}")
+            problem = body[:SHOWN].decode(errors="replace").strip()
+            raise ProgramError(f"the API answers {status} to {method} {path}: {problem}")
         return body
 
     def ask(
@@ -118,20 +118,20 @@ class Stage:
     ) -> tuple[int, bytes]:  # fmt: skip
         """Ask a controller, by default the leader; return status and body.
 
-        Raises ProgramError when it does not answer, or nobody leads.
+        Raises ProgramError if it does not answer, or no controller leads.
         """
         name = controller or self.leader()
         if name is None:
-            raise ProgramError(f"no controller leads: {method} {path} was not asked")
+            raise ProgramError(f"no controller leads: {method} {path} was not sent")
         return http_ask.ask(
             self.addresses[name], port, path, method=method, document=document, token=token,
             timeout_s=ORDER_S,
         )  # fmt: skip
 
     def why_not_well(self) -> str | None:
-        """Say why all is not well; None when every part runs and has taken up what the others say.
+        """Return why not all is well; None if every part runs and has the others' current state.
 
-        Takes two seconds at the most. May be asked by several threads at a time.
+        Takes at most two seconds. Safe for several threads at a time.
         """
         status = self._pool.submit(self.status)
         overviews = {name: self._pool.submit(self._overview, name) for name in hosts.CONTROLLERS}
@@ -148,30 +148,30 @@ class Stage:
         )
 
     def wait_well(self, patience_s: float) -> None:
-        """Return when all is well. Raises ProgramError with the reason when it takes longer."""
+        """Return when all is well. Raises ProgramError with the reason after patience_s."""
         wait_until(lambda: (why := self.why_not_well()) and f"not well: {why}", within_s=patience_s)
 
     def slow(self, store: str, delay_s: float | str | None) -> None:
-        """Let every chunk of memcached's or redis's answers be so late: 0 as ever, None not at all; `drip`.
+        """Delay each chunk of memcached's or redis's answers; None holds all back; `drip`: a byte a second.
 
-        What waits when the delay changes comes by the new one. Raises ProgramError.
+        A new delay applies to waiting chunks, too. Raises ProgramError.
         """
         order = "hang" if delay_s is None else str(delay_s)
         answer = http_ask.ask_line(self.addresses[store], hosts.CONTROL_PORT, order, timeout_s=ORDER_S)
         if answer != "ok":
-            raise ProgramError(f"the proxy of {store} takes no {order!r}: {answer}")
+            raise ProgramError(f"the proxy of {store} refuses {order!r}: {answer}")
 
     def hide_names(self, are_hidden: bool) -> None:
-        """Let look-ups of the hosts' names hang, or answer."""
-        # In place: it is mounted where the resolver reads it.
+        """Make look-ups of the hosts' names hang, or answer."""
+        # Written in place, because the mount over /etc/hosts is of this file.
         self._hosts_file.write_text("" if are_hidden else hosts.hosts_file(self._settings))
 
     def step_clock(self, host: str, seconds: float) -> None:
-        """Set a host's clock so far from the true time, on a stage with faketime, within a second."""
+        """Set a host's clock `seconds` from the true time, within a second; needs a stage with faketime."""
         install.step_clock(self._place, host, seconds)
 
     def memcached_command(self, text: str | bytes) -> bytes:
-        """Give Memcached itself a command, without the newline at its end; return all that it answers.
+        """Send a command, without its final newline, directly to Memcached; return the whole answer.
 
         Raises ProgramError.
         """
@@ -179,7 +179,7 @@ class Stage:
         return ask_memcached(self.addresses[hosts.MEMCACHED], hosts.DAEMON_PORTS[hosts.MEMCACHED], words)
 
     def redis_command(self, *parts: str) -> Any:  # noqa: ANN401 - each command's own
-        """Give Redis itself a command; return its answer. Raises ProgramError where it refuses."""
+        """Send a command directly to Redis; return its answer. Raises ProgramError if Redis refuses."""
         return ask_redis(self.addresses[hosts.REDIS], hosts.DAEMON_PORTS[hosts.REDIS], parts)
 
     @functools.cached_property
@@ -220,20 +220,20 @@ class Stage:
 
 
 def overview(stage: Stage, part: str = "") -> dict[str, Any]:
-    """Return what the leader says of the upstream, or of a part of it. Raises ProgramError."""
+    """Return the leader's document of the upstream, or of a part of it. Raises ProgramError."""
     document: dict[str, Any] = json.loads(stage.api("GET", f"/v1/upstreams/{hosts.UPSTREAM}{part}"))
     return document
 
 
 def ask_memcached(address: str, port: int, words: bytes) -> bytes:
-    """Give Memcached a command; return all that it answers. Raises ProgramError."""
-    # How long an answer is depends on the command. So one more follows, whose answer is known: `mn`
-    # does nothing but say MN (Memcached's doc/protocol.txt, meta no-op).
+    """Send a command to Memcached; return the whole answer. Raises ProgramError."""
+    # The length of an answer depends on the command. So another command with a known answer marks the end:
+    # `mn` only answers MN (Memcached's doc/protocol.txt, meta no-op).
     return http_ask.exchange(address, port, words + b"\r\nmn\r\n", _read_to_mn, timeout_s=ORDER_S)
 
 
 def ask_redis(address: str, port: int, parts: Sequence[str]) -> Any:  # noqa: ANN401 - each command's own
-    """Give Redis a command; return its answer. Raises ProgramError where there is none, or an error."""
+    """Send a command to Redis; return its answer. Raises ProgramError if there is none, or an error."""
     once = Retry(NoBackoff(), 0)
     try:
         with Redis(address, port, socket_timeout=ORDER_S, retry=once) as client:

@@ -1,4 +1,4 @@
-"""Whether all is well on a stage, from what its daemons say. Pure: documents in, the first reason out."""
+"""Whether all is well on a stage, by its daemons' documents. Pure: documents in, the first reason out."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from steelyard_resilience.stage import hosts
 from steelyard_resilience.stage.hosts import Settings
 
 FRESH_TICKS = 3.0
-"""A sample, or a load balancer's report, is fresh that long (docs/control-law.md)."""
+"""A sample or a load balancer's report is fresh for this long (docs/control-law.md)."""
 
 Document = Mapping[str, Any]
 
@@ -21,10 +21,10 @@ def why_not_well(
     status: Document | None,
     workers: int,
 ) -> str | None:
-    """Return the first reason why all is not well, in the order of cause and effect; None when it is.
+    """Return the first reason why not all is well, in the order of cause and effect; None if all is.
 
-    stopped: what is wrong with a process, a line each. readiness: each controller's /readyz. overview: the
-    leader's /v1/upstreams/<upstream>. status: nginx's. workers: how many nginx has. None: no answer.
+    stopped: a line for each problem of a process. readiness: each controller's /readyz. overview: the
+    leader's /v1/upstreams/<upstream>. status: nginx's. workers: number of nginx's workers. None: no answer.
     """
     return (
         next(iter(stopped), None)
@@ -35,7 +35,7 @@ def why_not_well(
 
 
 def leader(readiness: Mapping[str, Document | None]) -> str | None:
-    """Return which controller says that it leads; None when none or several do."""
+    """Return the name of the controller that reports to lead; None if none or several do."""
     leaders = [name for name, document in readiness.items() if document and document.get("role") == "leader"]
     return leaders[0] if len(leaders) == 1 else None
 
@@ -50,8 +50,8 @@ def _controllers(readiness: Mapping[str, Document | None]) -> str | None:
             return f"{name} is not ready: {causes}"
         roles.append(document.get("role"))
     if roles.count("leader") != 1 or roles.count("standby") != len(roles) - 1:
-        roles_told = ", ".join(f"{name}: {role}" for name, role in zip(readiness, roles, strict=True))
-        return f"not one leader, the others standing by ({roles_told})"
+        reported = ", ".join(f"{name}: {role}" for name, role in zip(readiness, roles, strict=True))
+        return f"not exactly one leader with standbys ({reported})"
     return None
 
 
@@ -70,7 +70,7 @@ def _loop(settings: Settings, overview: Document | None) -> str | None:
             return f"{name} has no fresh sample"
     for name, report in overview["load_balancers"].items():
         if name == hosts.SECOND_LB:
-            continue  # it is not missed
+            continue  # it may be absent
         if report is None or report["report_age_s"] > fresh_s:
             return f"{name} has no fresh report"
     return None
@@ -84,10 +84,10 @@ def _load_balancer(settings: Settings, status: Document | None, workers: int) ->
     upstream = status["upstreams"][hosts.UPSTREAM]
     if upstream["rung"] != "fresh":
         return f"nginx's weights rest on {upstream['rung']} ({upstream['last_fetch']})"
-    there = {peer["id"] for peer in upstream["peers"] if peer["eligible"]}
+    eligible = {peer["id"] for peer in upstream["peers"] if peer["eligible"]}
     known = {peer["id"] for peer in upstream["peers"]}
     wanted = set(hosts.servers(settings))
     if known != wanted:
         return f"nginx serves {len(known)} servers, not the stage's {len(wanted)}"
-    away = sorted(wanted - there)
-    return f"{', '.join(away)} not eligible in nginx" if away else None
+    excluded = sorted(wanted - eligible)
+    return f"{', '.join(excluded)} not eligible in nginx" if excluded else None

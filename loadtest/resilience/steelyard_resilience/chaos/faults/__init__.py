@@ -1,1 +1,1 @@
-"""The faults: what goes wrong, one at a time, and what each may cost."""
+"""The faults, one at a time, each with its bounds."""

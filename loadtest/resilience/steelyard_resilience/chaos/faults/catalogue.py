@@ -1,4 +1,4 @@
-"""The faults that faults.toml declares, with what does and undoes each; which are chosen, and their list."""
+"""The faults of faults.toml with their actions, the choice of some of them, and their list."""
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -65,15 +65,15 @@ FAULTS = load(DECLARED.read_text(encoding="utf-8"))
 
 
 def chosen(faults: Sequence[Fault], patterns: Sequence[str], *, quick: bool) -> list[Fault]:
-    """Return the faults whose name or group has one of the patterns in it, in their own order; all for none.
+    """Return the faults with one of the patterns in their name or group, in the order of the table.
 
-    What is named is done in the quick form too. Raises ValueError for a pattern that fits nothing.
+    Without patterns, return all, or the quick ones. Raises ValueError for a pattern that fits no fault.
     """
     if not patterns:
         return [fault for fault in faults if fault.quick or not quick]
     for pattern in patterns:
         if not any(_fits(fault, pattern) for fault in faults):
-            raise ValueError(f"no fault is called {pattern!r}; --list shows them")
+            raise ValueError(f"no fault has {pattern!r} in its name or group; --list shows all")
     return [fault for fault in faults if any(_fits(fault, pattern) for pattern in patterns)]
 
 
@@ -82,7 +82,7 @@ def _fits(fault: Fault, pattern: str) -> bool:
 
 
 def listed(faults: Sequence[Fault]) -> str:
-    """Return the faults by group, a line each."""
+    """Return the list of the faults, by group, a line each."""
     lines: list[str] = []
     for group, own in grouped(faults, lambda fault: fault.group).items():
         lines += [group, *(f"  {fault.name}{' (quick)' if fault.quick else ''}" for fault in own)]

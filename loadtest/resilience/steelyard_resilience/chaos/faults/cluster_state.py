@@ -1,4 +1,4 @@
-"""What faults ask a stage for: who leads, what nginx and the leader tell, what lies in Memcached (I/O)."""
+"""Questions of faults to a stage: the leader, nginx's and the leader's status, values in Memcached (I/O)."""
 
 import json
 from typing import Any
@@ -15,11 +15,11 @@ REPORT = wire.traffic_key(UPSTREAM, "edge-1")
 SAMPLE = wire.sample_key(UPSTREAM, "server-1")
 
 LIVES_S = 60
-"""What is put into Memcached goes by itself, should a fault not be undone."""
+"""Values put into Memcached expire after this time, in case a fault is not undone."""
 
 
 def leader(stage: Stage) -> str:
-    """Return the controller that leads. Raises ProgramError when none does."""
+    """Return the name of the leading controller. Raises ProgramError when there is none."""
     name = stage.leader()
     if name is None:
         raise ProgramError("no controller leads")
@@ -27,7 +27,7 @@ def leader(stage: Stage) -> str:
 
 
 def daemon_of(stage: Stage, name: str) -> str:
-    """Return the name of a fault's daemon; `leader` and `standby` are whoever is it by now.
+    """Return the name of a fault's daemon; `leader` and `standby` are resolved by the current roles.
 
     Raises ProgramError when no controller leads.
     """
@@ -38,7 +38,7 @@ def daemon_of(stage: Stage, name: str) -> str:
 
 
 def nginx_status(stage: Stage) -> dict[str, Any]:
-    """Return what nginx's status says of the upstream. Raises ProgramError when it does not answer."""
+    """Return the upstream in nginx's status. Raises ProgramError when nginx does not answer."""
     status: dict[str, Any] | None = stage.status()
     if status is None:
         raise ProgramError("nginx's status page does not answer")
@@ -47,12 +47,12 @@ def nginx_status(stage: Stage) -> dict[str, Any]:
 
 
 def change(stage: Stage, method: str, path: str, document: object) -> None:
-    """Ask the leader for a change. Raises ProgramError when it is not made."""
+    """Ask the leader for a change. Raises ProgramError if it refuses."""
     stage.api(method, f"/v1/upstreams/{UPSTREAM}{path}", document)
 
 
 def value_of(stage: Stage, key: str) -> bytes | None:
-    """Return a value in Memcached, past all clients; None when there is none."""
+    """Return a value in Memcached, without any of our clients; None if there is none."""
     head, _, rest = stage.memcached_command(f"get {key}").partition(b"\r\n")
     return rest[: int(head.split()[3])] if head.startswith(b"VALUE ") else None
 
@@ -66,14 +66,14 @@ def get(stage: Stage, key: str) -> bytes:
 
 
 def document(stage: Stage, key: str) -> dict[str, Any]:
-    """Return a value in Memcached that is JSON, signed or not. Raises ProgramError when there is none."""
+    """Return a JSON value in Memcached, signed or not. Raises ProgramError when there is none."""
     value = get(stage, key)
     read: dict[str, Any] = json.loads(value if value.startswith(b"{") else text_of(value))
     return read
 
 
 def put(stage: Stage, key: str, value: bytes) -> None:
-    """Write a value to Memcached. Raises ProgramError when it is not stored."""
+    """Write a value to Memcached. Raises ProgramError if Memcached does not store it."""
     head = f"set {key} 0 {LIVES_S} {len(value)}\r\n".encode()
     answer = stage.memcached_command(head + value)
     if not answer.startswith(b"STORED"):

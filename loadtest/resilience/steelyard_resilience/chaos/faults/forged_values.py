@@ -1,8 +1,8 @@
-"""What lies in Memcached replaced by what it must not be, again and again; and a stranger's changes (I/O).
+"""Values in Memcached replaced by false ones, again and again; and a stranger's changes (I/O).
 
-Tables, samples and reports: garbage, wrongly signed, or old. Their senders put the real ones back each
-second. So the false one is written 20 times a second, and the real one hardly ever stands there. A false
-table is its head, too: nginx reads the table only where the head does not do.
+The false tables, samples and reports are garbage, wrongly signed, or old. Their senders restore the real
+values each second. So the fault writes the false value 20 times a second, and readers hardly ever get the
+real one. A false table replaces its head, too, because nginx reads the table only if the head is not enough.
 """
 
 import hashlib
@@ -25,36 +25,36 @@ from steelyard_resilience.stage.stage import Stage, overview
 EACH_S = 0.05
 
 BEHIND = 3
-"""Generations: what was captured is refused for its age, and not because it is being served."""
+"""Generations: nginx must refuse the captured table for its age, not because it is the current one."""
 
 PATIENCE_S = 6.0
-"""The leader publishes each second, nginx fetches each half."""
+"""The leader publishes each second, and nginx fetches twice a second."""
 
 HEAD = wire.head_key(UPSTREAM)
 
 KEYS = {"table": TABLE, "sample": SAMPLE, "report": REPORT}
 
 ARRIVES_WITHIN_S = 10.0
-"""A restarted sender's first message is there."""
+"""Time limit for a restarted sender's first message."""
 
 READ_S = 1.5
-"""A tick and a half: the leader has read what stands in Memcached, and knows the new run."""
+"""A tick and a half: the leader has read Memcached by then, and knows the new run."""
 
 
 @action
 def forge(value: str, refused_as: str, *, key: str = "table", stage: Stage) -> Lasting:
     """Write a false value of VALUES over the real one again and again.
 
-    nginx reads tables, the leader everything else; they must refuse it as `refused_as`.
+    nginx reads tables, the leader everything else; the reader must refuse it as `refused_as`.
     """
-    place, who = KEYS[key], "nginx" if key == "table" else "the leader"
+    place, reader = KEYS[key], "nginx" if key == "table" else "the leader"
     false = VALUES[value](stage, get(stage, place))
     before = _refused(stage, place).get(refused_as, 0)
 
     def check() -> str | None:
         counts = _refused(stage, place)
         refused = counts.get(refused_as, 0) > before
-        return None if refused else f"{who} refused nothing as {refused_as}: {counts}"
+        return None if refused else f"{reader} refused nothing as {refused_as}: {counts}"
 
     with _written(stage, place, false):
         yield check
@@ -62,7 +62,7 @@ def forge(value: str, refused_as: str, *, key: str = "table", stage: Stage) -> L
 
 @action
 def drain_by_proxy(*, stage: Stage) -> Lasting:
-    """Drain a server again and again without a token, as whoever asks a proxy on the leader's machine."""
+    """Drain a server again and again without a token, through a proxy on the leader's machine."""
     statuses: set[int] = set()
     path = f"/v1/upstreams/{UPSTREAM}/peers/server-1"
 
@@ -90,7 +90,7 @@ def _written(stage: Stage, key: str, false: bytes) -> AbstractContextManager[Non
 
 
 def _old_table(stage: Stage, value: bytes) -> bytes:
-    """Return the value itself, once the leader's are later than it."""
+    """Return the value unchanged, once the leader's tables are later."""
     before: int = json.loads(text_of(value))["generation"]
 
     def not_older() -> str | None:
@@ -102,14 +102,14 @@ def _old_table(stage: Stage, value: bytes) -> bytes:
 
 
 def _old_sample(stage: Stage, value: bytes) -> bytes:
-    """Return the value itself, once its sender has begun anew: its sequence number then tells nothing."""
+    """Return the value unchanged, once its sender has restarted and begun a new sequence."""
     stage.daemon("agent-1").restart()
 
     def of_the_same_run() -> str | None:
-        now = cluster_state.value_of(stage, SAMPLE)  # an agent that begins may find nothing to measure yet
+        now = cluster_state.value_of(stage, SAMPLE)  # a starting agent may have no sample yet
         if now is not None and forgery.run_of(now) != forgery.run_of(value):
             return None
-        return f"{SAMPLE} was not written by another run of its sender"
+        return f"{SAMPLE} is not yet from another run of its sender"
 
     wait_until(of_the_same_run, within_s=ARRIVES_WITHIN_S)
     time.sleep(READ_S)
@@ -118,9 +118,9 @@ def _old_sample(stage: Stage, value: bytes) -> bytes:
 
 @action
 def outrun_leader(*, stage: Stage) -> Lasting:
-    """Let nginx alone have a table of a higher term, as of another leader, until the leader sees it, too."""
+    """Give nginx alone a table of a higher term, as if from another leader; later the leader reads it."""
     before = get(stage, TABLE)
-    # Just after a tick: nginx fetches twice before the next one.
+    # Begin just after a tick, because nginx fetches twice before the next one.
     wait_until(lambda: "no tick" if get(stage, TABLE) == before else None, within_s=PATIENCE_S)
     table = document(stage, TABLE)
     table["term"] += 1
@@ -132,8 +132,9 @@ def outrun_leader(*, stage: Stage) -> Lasting:
         stage.memcached_command(f"delete {key}")
 
     def check() -> str | None:
-        told = overview(stage)["degraded"]
-        return None if any("hold a table of term" in line for line in told) else f"the leader says {told}"
+        causes = overview(stage)["degraded"]
+        reported = any("hold a table of term" in line for line in causes)
+        return None if reported else f"the leader does not report the higher term: {causes}"
 
     yield check
 
@@ -161,7 +162,7 @@ VALUES: Mapping[str, Callable[[Stage, bytes], bytes]] = {
     ),
     "old table": _old_table,
     "old sample": _old_sample,
-    # A restart of nginx would lose requests; so the key's holder makes what could be put back.
+    # A restart of nginx would lose requests, so the key's holder makes an old report.
     "old report": lambda stage, value: signature.sign(stage.key, forgery.of_an_hour_ago(text_of(value))),
 }
-"""What each false value is, of the real one."""
+"""Makes each false value from the real one."""

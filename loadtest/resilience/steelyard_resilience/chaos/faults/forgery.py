@@ -1,6 +1,6 @@
-"""Values that somebody who can write to Memcached might put there. Pure.
+"""Values that an attacker with access to Memcached might write. Pure.
 
-A table that would steer names servers that are not there: if it were believed, requests would fail.
+A steering table names servers that do not exist: if nginx accepted it, requests would fail.
 """
 
 import json
@@ -8,18 +8,18 @@ import json
 from steelyard_protocol import signature
 
 NOWHERE = "192.0.2.{}:80"
-"""Addresses that RFC 5737 reserves for documents: nobody answers there."""
+"""Addresses reserved for documents (RFC 5737): no host answers there."""
 
 WRONG_KEY = b"not the key of this cluster at all"
 
 MEGABYTE = 1_000_000
-"""Memcached's item size is 1 MiB with the item's head."""
+"""Bytes; Memcached's largest item is 1 MiB with its head."""
 
 HUGE = 10_000
-"""Servers: what a table of 1 MB holds, and the design's limit."""
+"""Servers: a table of 1 MB holds as many, and the design's limit is the same."""
 
 AHEAD = 1000
-"""Generations: later than whatever nginx serves by then."""
+"""Generations: far later than nginx's table at that time."""
 
 EARLIER_RUN = "0e0e0e0e"
 """A boot is eight random hex digits."""
@@ -33,7 +33,7 @@ def text_of(value: bytes) -> bytes:
 
 
 def steering(text: bytes) -> bytes:
-    """Return a table like this one, but later than it, whose servers are nowhere."""
+    """Return a later table like this one, with servers that do not exist."""
     table = json.loads(text)
     table["generation"] += AHEAD
     for number, peer in enumerate(table["peers"], start=1):
@@ -42,7 +42,7 @@ def steering(text: bytes) -> bytes:
 
 
 def with_many_peers(text: bytes) -> bytes:
-    """Return a table like this one, but later, with 10,000 servers: these, and others that are nowhere."""
+    """Return a later table like this one, with 10,000 servers: these, and others that do not exist."""
     table = json.loads(text)
     table["generation"] += AHEAD
     for number in range(HUGE - len(table["peers"])):
@@ -52,18 +52,18 @@ def with_many_peers(text: bytes) -> bytes:
 
 
 def signed_by_another(text: bytes) -> bytes:
-    """Return a value that is signed with a key which is not the cluster's."""
+    """Return a value signed with another key than the cluster's."""
     return signature.sign(WRONG_KEY, text)
 
 
 def run_of(value: bytes) -> str:
-    """Return which run of its sender wrote a signed sample or report."""
+    """Return the boot id of a signed sample or report: the run of its sender."""
     boot: str = json.loads(text_of(value))["boot"]
     return boot
 
 
 def of_an_hour_ago(text: bytes) -> bytes:
-    """Return a report as an earlier run of its sender wrote it an hour ago."""
+    """Return a report of an earlier run of its sender, from an hour ago."""
     report = json.loads(text)
     report["boot"], report["seq"] = EARLIER_RUN, report["seq"] + 1000
     report["sent_at_ms"] -= HOUR_MS

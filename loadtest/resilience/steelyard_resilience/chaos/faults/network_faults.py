@@ -1,7 +1,7 @@
-"""Hosts cut off from each other, their names not to be found, the clock of one wrong (I/O by the stage).
+"""Faults of the network: hosts cut off from each other, an unreachable DNS, a wrong clock (I/O by the stage).
 
-Where the network is cut nothing passes, and nobody is told so. A clock is set an hour forward or back.
-Servers are declared by names, and a DNS does not answer any more.
+A cut drops all packets silently. A clock steps an hour forward or back. With servers declared by name, the
+DNS stops answering.
 """
 
 import email.utils
@@ -18,10 +18,10 @@ from steelyard_resilience.stage.hosts import CONTROLLERS, SERVER_PORT, name_of
 from steelyard_resilience.stage.stage import Stage, overview
 
 NEAR_S = 60.0
-"""What a daemon says of the time is some seconds old; an hour is not mistaken for it."""
+"""A daemon's time may be some seconds old; a step of an hour is far more."""
 
 Time = Callable[[Stage], float]
-"""Asks a daemon for the time, in seconds since 1970."""
+"""Returns a daemon's time, in seconds since 1970."""
 
 
 def _of_nginx(stage: Stage) -> float:
@@ -41,20 +41,20 @@ CLOCKS: dict[str, tuple[str, Time | None]] = {
     "redis": ("redis", lambda stage: float(stage.redis_command("TIME")[0])),
     "server-1": ("agent-1", _stored(SAMPLE, "taken_at_ms")),
 }
-"""A daemon on each host, and what it says of the time (None: it goes by no such clock)."""
+"""A daemon on each host, and its source of time (None: it uses no such clock)."""
 
 
 @action
 def step_clock(on: str, seconds: float, *, stage: Stage) -> Lasting:
-    """Set the clock of a host so far from the true time."""
-    daemon, asked = CLOCKS[on]
+    """Set the clock of a host `seconds` from the true time."""
+    daemon, time_of = CLOCKS[on]
     host = stage.daemon(daemon_of(stage, daemon)).host
     stage.step_clock(host, seconds)
 
     def check() -> str | None:
-        off_s = asked(stage) - time.time() if asked else seconds
+        off_s = time_of(stage) - time.time() if time_of else seconds
         if abs(off_s - seconds) > NEAR_S:
-            return f"its clock was not set: it is {off_s:+.0f} s off, not {seconds:+.0f} s"
+            return f"the clock of {on} is off by {off_s:+.0f} s, not by {seconds:+.0f} s"
         return None
 
     yield check
@@ -67,8 +67,8 @@ ENDS = {"edge": "nginx"} | {end: end for end in ("leader", "standby", "memcached
 
 @action
 def cut(pair: str, *, stage: Stage) -> Lasting:
-    """Let nothing pass between two kinds of host, written with a bar between them; `controllers`: both."""
-    # All are chosen before anything is cut: who leads is asked over the network.
+    """Drop all packets between two kinds of host, in the form `leader | redis`; `controllers`: both."""
+    # The hosts are chosen before the cut: the question for the leader needs the network.
     near, far = [
         CONTROLLERS if end == "controllers" else [stage.daemon(daemon_of(stage, ENDS[end])).host]
         for end in pair.split(" | ")
@@ -81,17 +81,17 @@ def cut(pair: str, *, stage: Stage) -> Lasting:
 
 
 RESOLVED_S = 20.0
-"""Names are looked up at once; a busy machine may take several ticks."""
+"""The controller looks names up at once; a busy machine may take several ticks."""
 
 PUNCTUAL = 0.75
-"""Of the ticks: each look-up hangs for longer than a tick, so waiting for one would be seen."""
+"""Part of the ticks that must happen: a look-up hangs for longer than a tick, so a wait for it would show."""
 
 
 @action
 def hide_names(*, unknown: int = 0, take_over: bool = False, stage: Stage) -> Lasting:
-    """Declare servers by name and let all look-ups hang; unknown: servers more, whose names never resolved.
+    """Declare servers by name and make all look-ups hang.
 
-    take_over: the leader is killed then.
+    unknown: number of further servers with names that never resolve. take_over: kill the leader as well.
     """
     declared = overview(stage, "/declaration")
     peers = [{**peer, "address": f"{name_of(peer['id'])}:{SERVER_PORT}"} for peer in declared["peers"]]
@@ -118,7 +118,8 @@ def hide_names(*, unknown: int = 0, take_over: bool = False, stage: Stage) -> La
             return f"the table has {len(table['peers'])} servers, not {len(peers)}"
         if killed:
             leading = stage.leader()
-            return f"{leading or 'nobody'} leads" if leading in (None, killed) else None
+            problem = f"the standby did not take over: {leading or 'no controller'} leads"
+            return problem if leading in (None, killed) else None
         ticks, elapsed_s = table["generation"] - before, time.monotonic() - began_s
         return f"{ticks} ticks in {elapsed_s:.1f} s" if ticks < PUNCTUAL * elapsed_s else None
 

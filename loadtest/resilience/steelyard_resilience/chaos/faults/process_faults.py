@@ -1,4 +1,4 @@
-"""Every daemon killed, stopped and restarted; servers dead, slow, or failing their checks (I/O)."""
+"""Faults of processes: daemons killed, stopped, restarted; servers dead, slow, failing their checks (I/O)."""
 
 import time
 from functools import partial
@@ -10,19 +10,19 @@ from steelyard_resilience.chaos.faults.cluster_state import change, daemon_of, n
 from steelyard_resilience.stage.stage import Stage, overview
 
 STILL_S, RUNS_S = 0.08, 0.02
-"""A slow server is stopped and let go, so that it runs a fifth of the time."""
+"""A slow server stops for the first time and runs for the second, a fifth of the whole."""
 
 TOO_LATE = ("--delay-ms", "60000")
-"""Of a demo server: later than nginx waits for any. Stopped (SIGSTOP), it would fail its checks too."""
+"""A demo server's delay beyond nginx's timeout. A stopped one (SIGSTOP) would fail its checks too."""
 
 STRICT = {"path": "/no-such-page", "interval_s": 0.5, "timeout_s": 1.0, "rise": 1, "fall": 1}
-"""A health check that no server passes, quickly."""
+"""A health check that every server fails, quickly."""
 
 
 def _another_leads(stage: Stage, killed: str) -> str | None:
     leading = stage.leader()
-    told = f"the standby did not take over: {leading or 'nobody'} leads"
-    return told if leading in (None, killed) else None
+    problem = f"the standby did not take over: {leading or 'no controller'} leads"
+    return problem if leading in (None, killed) else None
 
 
 def _left_out(stage: Stage, part: str) -> Check | None:
@@ -44,7 +44,7 @@ def kill(part: str, *, stage: Stage) -> Lasting:
 
 @action
 def pause(part: str, *, stage: Stage) -> Lasting:
-    """Stop a daemon with its children (SIGSTOP), and let it go on."""
+    """Stop a daemon with its children (SIGSTOP), and continue it."""
     daemon = stage.daemon(daemon_of(stage, part))
     daemon.pause()
     yield _left_out(stage, part)
@@ -60,7 +60,7 @@ def restart(part: str, *, stage: Stage) -> Lasting:
 
 @action
 def hang(part: str, *, stage: Stage) -> Lasting:
-    """Let a server answer its health checks at once and requests far too late; and as ever again."""
+    """Make a server answer its health checks at once and requests far too late; then restore it."""
     stage.daemon(part).restart(*TOO_LATE)
     yield _left_out(stage, part)
     stage.daemon(part).restart()
@@ -68,7 +68,7 @@ def hang(part: str, *, stage: Stage) -> Lasting:
 
 @action
 def kill_servers(left: int, *, stage: Stage) -> Lasting:
-    """Kill all servers but the first few, and start them again."""
+    """Kill all servers but the first `left`, and start them again."""
     killed = [stage.daemon(name) for name in stage.names if name.startswith("server-")][left:]
     for daemon in killed:
         daemon.kill()
@@ -79,17 +79,17 @@ def kill_servers(left: int, *, stage: Stage) -> Lasting:
 
 @action
 def fail_health_checks(*, stage: Stage) -> Lasting:
-    """Declare a health check that no server passes."""
+    """Declare a health check that every server fails."""
     declared = overview(stage, "/declaration")
     change(stage, "PUT", "", {**declared, "check": STRICT})
-    no = "nginx does not say that no server is healthy"
-    yield lambda: None if nginx_status(stage)["fail_open"] else no
+    problem = "nginx does not report fail open"
+    yield lambda: None if nginx_status(stage)["fail_open"] else problem
     change(stage, "PUT", "", declared)
 
 
 @action
 def slow_server(*, stage: Stage) -> Lasting:
-    """Let the first server run a fifth of the time."""
+    """Slow the first server down: it runs a fifth of the time."""
     server = stage.daemon("server-1")
 
     def hold() -> None:

@@ -1,6 +1,6 @@
 """Memcached full, slow and flushed; Redis read-only, full, slow and wiped (I/O by the stage).
 
-Killed, paused and restarted they are in `process_faults`.
+`process_faults` kills, pauses and restarts them.
 """
 
 import re
@@ -17,23 +17,23 @@ from steelyard_resilience.stage.hosts import CONTROLLERS
 from steelyard_resilience.stage.stage import Stage
 
 SMALL = ("-m", "2")
-"""Megabytes, the least that Memcached takes. Each size of slot has one even so; our values have some five."""
+"""Megabytes, Memcached's minimum. Even so each slab class has 1 MB, and our values use some five classes."""
 
 SIZES = (200, 1600)
 """Bytes of a junk item, around those of our values: reports 300, samples and tables of three servers 600."""
 
 AT_ONCE, EACH_S = 500, 0.05
-"""10,000 items a second, of ten sizes of slot alike: what is two seconds old is pushed out."""
+"""10,000 items a second, spread over ten slab classes: items older than two seconds are evicted."""
 
 BATCHES = 160
-"""80,000 items: more than the 1 MB that each size of slot has, so that not one is left."""
+"""80,000 items: more than the 1 MB of each slab class, so that no slot is free."""
 
 
 def _junk(random: Random) -> bytes:
     least, most = SIZES
     parts = []
     for _ in range(AT_ONCE):
-        # Slots grow by a factor, so this gives each size of slot as many items.
+        # Slab classes grow by a factor, so this gives each class as many items.
         size = int(least * (most / least) ** random.random())
         parts.append(b"set junk-%d 0 0 %d noreply\r\n%s" % (random.getrandbits(48), size, b"j" * size))
     return b"\r\n".join(parts)
@@ -41,7 +41,7 @@ def _junk(random: Random) -> bytes:
 
 @action
 def fill_memcached(*, evicting: bool, stage: Stage) -> Lasting:
-    """Fill up a small Memcached, which pushes out what is old, or (-M) stores nothing more."""
+    """Fill up a small Memcached, which evicts old items, or (-M) stores nothing more."""
     random, memcached = Random(1), stage.daemon("memcached")
 
     def write() -> None:
@@ -60,7 +60,7 @@ def fill_memcached(*, evicting: bool, stage: Stage) -> Lasting:
 def _evicts(stage: Stage) -> str | None:
     evictions = re.search(rb"^STAT evictions (\d+)", stage.memcached_command("stats"), re.MULTILINE)
     if evictions is None:
-        raise ProgramError("memcached tells no evictions")
+        raise ProgramError("memcached's stats have no evictions")
     return None if int(evictions[1]) else "Memcached was not full: nothing was evicted"
 
 
@@ -85,9 +85,10 @@ def flush_memcached(*, stage: Stage) -> Lasting:
 def delay_answers(
     store: str, delay_s: float | str | None = None, *, same_leader: bool = False, stage: Stage
 ) -> Lasting:
-    """Let a store's answers be so late; None: not come at all; `drip`: a byte a second.
+    """Delay a store's answers; None: hold all of them back; `drip`: a byte a second.
 
-    store: or `controllers`, of both what they send to Envoy. same_leader: nobody else may lead.
+    store: a store, or `controllers` for both controllers' answers to Envoy. same_leader: leadership may not
+    change.
     """
     late = CONTROLLERS if store == "controllers" else [store]
     led = leader(stage) if same_leader else None
@@ -96,7 +97,7 @@ def delay_answers(
 
     def check() -> str | None:
         leading = stage.leader()
-        return None if leading == led else f"{led} led, and now {leading or 'nobody'} does"
+        return None if leading == led else f"the leader was {led}, and is now {leading or 'no controller'}"
 
     yield check if same_leader else None
     for name in late:
@@ -105,14 +106,14 @@ def delay_answers(
 
 @action
 def refuse_writes(begin: Sequence[str], end: Sequence[str], *, stage: Stage) -> Lasting:
-    """Give Redis a command after which it takes no writes, and one that undoes it."""
+    """Make Redis refuse writes by one command, and accept them again by another."""
 
     def check() -> str | None:
         try:
             stage.redis_command("SET", "probe", "1")
         except ProgramError:
             return None
-        return "Redis took a write"
+        return "Redis accepted a write"
 
     stage.redis_command(*begin)
     yield check

@@ -1,4 +1,4 @@
-"""Every decoder in Python, by whoever writes what it reads."""
+"""Every decoder in Python, grouped by the writer of its input."""
 
 from steelyard_resilience.fuzz.target import Target
 from steelyard_resilience.fuzz.targets import (
@@ -11,6 +11,6 @@ from steelyard_resilience.fuzz.targets import (
 
 
 def targets() -> tuple[Target, ...]:
-    """Return all of them; raises SetupError where there is no checkout."""
+    """Return all of them; raises SetupError without a checkout."""
     writers = (memcached_values, redis_state, http_messages, configuration, kernel_files)
     return tuple(target for writer in writers for target in writer.targets())

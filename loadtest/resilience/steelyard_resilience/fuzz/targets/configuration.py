@@ -1,4 +1,4 @@
-"""What operators write: the agent's TOML, the controller's YAML, addresses, flags."""
+"""Operators' texts: the agent's TOML, the controller's YAML, addresses, flags."""
 
 import contextlib
 import io
@@ -23,7 +23,7 @@ def targets() -> tuple[Target, ...]:
     """Return the decoders of settings."""
     whole = requiring(
         lambda made: wire.is_name(made.upstream) and wire.is_name(made.peer) and made.memcached,
-        "it is half a setting",
+        "the settings are incomplete",
     )
     toml = judge_of(
         lambda data: agent.load(["--config", "agent.toml"], {}, hostname="server-1", read=lambda _: data),
@@ -70,7 +70,7 @@ def _refused_toml(refusal: object) -> str | None:
 
 
 def _yaml() -> Callable[[bytes], object]:
-    folder = TemporaryDirectory(prefix="steelyard-fuzz-")  # goes with this process
+    folder = TemporaryDirectory(prefix="steelyard-fuzz-")  # removed at the end of this process
 
     def load(data: bytes) -> object:
         file = Path(folder.name, "controller.yaml")
@@ -88,7 +88,7 @@ def _address(data: bytes) -> str:
     if _takes(peer_address.split, text):
         split = peer_address.split(text)
         again = peer_address.split(peer_address.join(*split))
-        require(again == split, "it is another one after joining and splitting")
+        require(again == split, "it differs after joining and splitting")
         require(not peer_address.parse(text).is_name, "it is an IP address and a name")
         return ACCEPTED
     return ACCEPTED if taken else REFUSED
@@ -103,7 +103,7 @@ def _flag(data: bytes) -> str:
     )  # fmt: skip
     taken = [parser for parser in parsers if _takes(parser, text)]
     if number in taken:
-        require(0.1 <= number(text) <= 60.0, "a number out of bounds was taken")
+        require(0.1 <= number(text) <= 60.0, "a number out of bounds was accepted")
     secrets: tuple[Callable[[bytes], object], ...] = (register_flags.token, signature.key_of)
     return ACCEPTED if taken or any(_takes(parser, data) for parser in secrets) else REFUSED
 

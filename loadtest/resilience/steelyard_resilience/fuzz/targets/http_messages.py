@@ -1,4 +1,4 @@
-"""What comes over HTTP and from HAProxy: bodies, headers, questions, a controller's answers to an agent."""
+"""Messages over HTTP and from HAProxy: bodies, headers, questions, a controller's answers to an agent."""
 
 from types import SimpleNamespace
 
@@ -27,8 +27,10 @@ def targets() -> tuple[Target, ...]:
     """Return the decoders of requests and of answers."""
     upstreams = [upstream.model_dump_json(exclude_none=True).encode() for upstream in UPSTREAMS]
     body = judge_of(_body, refuses=ProblemError, reason=_problem, check=_check_body)
-    there = requiring(lambda peer: peer.id == "server-1" and peer.address, "it was taken without an address")
-    peer = judge_of(_peer, refuses=ProblemError, reason=_problem, check=there)
+    addressed = requiring(
+        lambda peer: peer.id == "server-1" and peer.address, "it was accepted without an address"
+    )
+    peer = judge_of(_peer, refuses=ProblemError, reason=_problem, check=addressed)
     tokens_only = requiring(lambda read: all(tokens.checked(one) == one for one in read), "one is no token")
     token_file = judge_of(tokens.tokens_of, refuses=BadToken, check=tokens_only)
     replay = judge_of(
@@ -36,9 +38,9 @@ def targets() -> tuple[Target, ...]:
     )
     printable = requiring(
         lambda row: all(text.isprintable() for text in (row.id, row.address, row.state)),
-        "a terminal would be steered",
+        "it has control characters for a terminal",
     )
-    # pydantic's ValueError: the command says that it cannot read the answer.
+    # For pydantic's ValueError, the command reports an unreadable answer.
     document = judge_of(api_documents.Live.model_validate_json, refuses=ValueError, check=printable)
     return (
         Target("api-body", "an upstream in a request to the API", body, upstreams),
@@ -87,7 +89,7 @@ def _body(data: bytes) -> Upstream:
 def _check_body(upstream: Upstream) -> None:
     kept = declaration.decode(declaration.encode(Declaration(upstream=upstream)))
     require(
-        isinstance(kept, Declaration) and kept.upstream == upstream, f"what is declared is not kept: {kept}"
+        isinstance(kept, Declaration) and kept.upstream == upstream, f"the declaration is not kept: {kept}"
     )
 
 
@@ -100,7 +102,7 @@ def _peer(data: bytes) -> Peer:
 def _problem(problem: object) -> str | None:
     if not isinstance(problem, ProblemError):
         return None
-    require(400 <= problem.status_code < 500, f"the status is {problem.status_code}: it blames itself")
+    require(400 <= problem.status_code < 500, f"the status is {problem.status_code}, not the client's fault")
     return f"HTTP {problem.status_code}"
 
 
@@ -117,13 +119,13 @@ def _header(data: bytes) -> str:
     try:
         grant = auth.grant_for(_ACCESS, asked)
     except ProblemError as problem:
-        require(not is_admin, "the administrator is refused")
+        require(not is_admin, "the administrator was refused")
         return _problem(problem) or ACCEPTED
     require(grant.name == "admin" and is_admin, f"{authorization!r} is let in as {grant.name}")
     return ACCEPTED
 
 
-# A controller that leads, and has no upstream: what it answers depends on the question alone.
+# A leading controller without an upstream: its answer depends on the question alone.
 _CHECK = AgentCheck(SimpleNamespace(role="leader", views={}))  # type: ignore[arg-type]
 
 
@@ -134,7 +136,7 @@ def _question(data: bytes) -> str:
     question = agent_answer.question(data)
     if question is None:
         return REFUSED
-    require(1 <= question.configured <= MAX_HAPROXY_WEIGHT, "a weight out of bounds was taken")
+    require(1 <= question.configured <= MAX_HAPROXY_WEIGHT, "a weight out of bounds was accepted")
     return ACCEPTED
 
 
@@ -149,7 +151,7 @@ def _request(data: bytes) -> str:
     head, blank, content = response.partition(b"\r\n\r\n")
     require(response.startswith(b"HTTP/1.1 ") and blank, "the answer is not HTTP")
     length = int(head.split(b"Content-Length: ")[1].split(b"\r\n")[0])
-    require(len(content) in (0, length), "the answer is of another length than it says")
+    require(len(content) in (0, length), "the answer's length differs from its Content-Length")
     code = head[9:12].decode()
     return ACCEPTED if code == "200" else f"HTTP {code}"
 

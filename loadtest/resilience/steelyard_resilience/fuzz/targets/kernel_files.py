@@ -1,6 +1,6 @@
-"""The kernel's files, which a container's runtime, a driver or a hypervisor may fake badly: their texts.
+"""The texts of the kernel's files, which a container's runtime, a driver or a hypervisor may fake badly.
 
-What the agent's readers make of a damaged file, agent/tests/readers try, file by file.
+agent/tests/readers try the agent's readers on damaged files, one by one.
 """
 
 from collections.abc import Callable
@@ -13,12 +13,12 @@ from steelyard_resilience.fuzz.target import ACCEPTED, Target
 
 UNREADABLE = "unreadable"
 
-# What the parsers' docstrings say they raise; the readers turn it into "not known".
+# The parsers' documented exceptions; the readers turn them into "not known".
 EXPECTED = (ValueError, LookupError)
 
 
 def targets() -> tuple[Target, ...]:
-    """Return the parsers; raises SetupError where there is no checkout."""
+    """Return the parsers; raises SetupError without a checkout."""
     process = _any_of(lambda text: proc_text.parse_listeners(text, 80), proc_text.parse_pid)
     machine = _any_of(
         proc_text.parse_cpu_list, proc_text.parse_speed, proc_text.parse_stalled_s, proc_text.parse_flat
@@ -41,7 +41,7 @@ PROC = (
     b"   0: 0100007F:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 98765 1\n",
     b"4711\n",
 )
-# What is in none of the trees.
+# Texts missing in all of the trees.
 CGROUP = (
     b"32 30 0:28 /docker/ab\\040c /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n",
     b"0::/system.slice/nginx.service\n4:cpu,cpuacct:/docker/abc (deleted)\n",
@@ -70,7 +70,7 @@ def _located(data: bytes) -> object:
 
 
 def _files() -> list[bytes]:
-    """Return the files of agent/tests/fixtures, where a tree is `=== path` and that file, again and again."""
+    """Return the files of agent/tests/fixtures; a tree is a sequence of `=== path` and that file's text."""
     folder = CHECKOUT / "agent" / "tests" / "fixtures"
     trees = [file.read_bytes() for file in folder.glob("*.tree")]
     if not trees:

@@ -1,4 +1,4 @@
-"""What lies in Memcached: samples, reports, weight tables, the list of upstreams, and their signatures."""
+"""Values in Memcached: samples, reports, weight tables, the list of upstreams, and their signatures."""
 
 import hashlib
 import hmac
@@ -33,7 +33,7 @@ LONGEST_DETAIL = 1000
 
 
 def contract(name: str) -> dict[str, Any]:
-    """Return a format's file of docs/contract; raise SetupError where there is no checkout."""
+    """Return a format's file of docs/contract; raise SetupError without a checkout."""
     try:
         read: dict[str, Any] = json.loads((CHECKOUT / "docs" / "contract" / f"{name}.json").read_bytes())
     except OSError as error:
@@ -42,7 +42,7 @@ def contract(name: str) -> dict[str, Any]:
 
 
 def examples(name: str) -> list[bytes]:
-    """Return the short examples of a format, those that are accepted first."""
+    """Return the short examples of a format, the accepted ones first."""
     document = contract(name)
     texts = map(_text, (*document["accepted"], *document["refused"]))
     return [text for text in texts if len(text) < 8192]
@@ -51,7 +51,7 @@ def examples(name: str) -> list[bytes]:
 def _text(example: dict[str, object]) -> bytes:
     if "manifest" in example:
         return "\n".join([str(example["manifest"]), *cast("list[str]", example["chunks"])]).encode()
-    # An accepted one may be given as the object that it is, a signed one as the value that it is.
+    # An accepted example may be an object, and a signed one a value.
     value = next(example[given] for given in ("value", "head", "text") if given in example)
     text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
     return text.encode("utf-8", "surrogatepass")
@@ -71,14 +71,14 @@ def targets() -> tuple[Target, ...]:
     joined = judge_of(_joined, encode=_in_chunks, reason=_reason, check=weighed)
     ordered = requiring(
         lambda read: all(map(wire.is_name, read.names)) and [*read.names] == sorted({*read.names}),
-        "an upstream's name is none, or the names are not in order",
+        "an upstream's name is invalid, or the names are not in order",
     )
     listed = judge_of(upstream_list.decode, encode=upstream_list.encode, reason=_reason, check=ordered)
     return (
         Target("sample", "an agent's sample, in Memcached", sample, examples("sample")),
         Target("traffic", "a load balancer's traffic report, in Memcached", traffic, examples("traffic")),
         Target("weight-table", "a weight table, as a new leader reads it back", table, examples("weights")),
-        Target("table-chunks", "a manifest and its chunks, read back as well", joined, examples("chunks")),
+        Target("table-chunks", "a manifest and its chunks, a line each", joined, examples("chunks")),
         Target(
             "upstream-list",
             "the list of upstreams, as a new leader reads it back",
@@ -92,7 +92,7 @@ def targets() -> tuple[Target, ...]:
 def _reason(decoded: object) -> str | None:
     if not isinstance(decoded, Refused):
         return None
-    require(decoded.reason in KNOWN, f"the reason {decoded.reason!r} is none of those that are counted")
+    require(decoded.reason in KNOWN, f"{decoded.reason!r} is not among the counted reasons")
     require(len(decoded.detail) < LONGEST_DETAIL, f"the detail has {len(decoded.detail)} characters")
     return decoded.reason
 
@@ -103,14 +103,14 @@ def _is_measured(sample: SampleRecord) -> bool:
 
 
 def _check_traffic(report: TrafficReport) -> None:
-    require(all(wire.is_name(peer) for peer in report.ids), "a peer's name is none")
+    require(all(wire.is_name(peer) for peer in report.ids), "a peer's name is invalid")
     loads = [load for _, load in report.loads.values()]
     counts = (report.completed, report.failed, report.in_flight)
     columns = (*counts, report.latency_ms, report.latency_p50_ms)
     utilizations = [[load.utilization or 0, load.mem_utilization or 0] for load in loads]
     metrics = [name for load in loads for name in load.named_metrics]
     require(all(len(column) == len(report.ids) for column in columns), "a column is too short")
-    require(all(map(wire.is_name, metrics)), "a metric's name is none")
+    require(all(map(wire.is_name, metrics)), "a metric's name is invalid")
     for column in (*columns, *utilizations):
         require(all(0 <= (each or 0) <= wire.MAX_INTEGER for each in column), "a figure is out of bounds")
 
@@ -136,15 +136,15 @@ def _signed() -> Callable[[bytes], str]:
         without = signature.read(None, data, lambda text: text)
         if not isinstance(without, Refused):
             looks_signed = re.match(rb"[0-9a-f]{64}\.", data)
-            require(without == data and not looks_signed, "without a key something was stripped")
+            require(without == data and not looks_signed, "a reader without a key removed a part")
         opened: Any = signature.read(key, data, lambda text: text)
         refused = _reason(opened)
         if refused:
             return refused
-        # By the standard's other interface, so that a mistake of ours is not made twice.
+        # hmac's other interface computes it, so that our own mistake would not repeat.
         expected = hmac.new(key, opened, hashlib.sha256).hexdigest().encode() + b"." + opened
-        require(data == expected, "a value was believed whose signature is another")
-        require(opened in texts, "a text was believed that nobody has signed")
+        require(data == expected, "a value with a wrong signature was accepted")
+        require(opened in texts, "a text without a signature of ours was accepted")
         return ACCEPTED
 
     return judge

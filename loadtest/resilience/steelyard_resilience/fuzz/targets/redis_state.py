@@ -1,4 +1,4 @@
-"""State in Redis, as a person or a fault may have left it."""
+"""State in Redis, possibly damaged by a person or a fault."""
 
 import json
 from dataclasses import replace
@@ -33,15 +33,15 @@ def targets() -> tuple[Target, ...]:
     upstream = judge_of(declaration.decode, encode=declaration.encode, reason=_damaged)
     return (
         Target("saved-state", "term and generation, in Redis", _state, (state,)),
-        Target("law-memory", "what a law remembers, in Redis; the law then steps", _law_memory, texts),
-        Target("lease", "who leads, in Redis", leader, (held,)),
+        Target("law-memory", "a law's memory, in Redis, and the law's next step", _law_memory, texts),
+        Target("lease", "the leader's lease, in Redis", leader, (held,)),
         Target("declaration", "an upstream as declared, in Redis", upstream, declared),
         Target("history", "the moments, in Redis", _history, (moments,)),
     )
 
 
 def _damaged(decoded: object) -> str | None:
-    require(decoded != "", "it is refused without a reason")
+    require(decoded != "", "the refusal has no reason")
     return DAMAGED if decoded is None or isinstance(decoded, str) else None
 
 
@@ -67,7 +67,7 @@ REPLAY = (
     b'{"id":"b","utilization":[0.3,0.1,0.1,0.3],"sample_age_ticks":0,"capacity":[4,125e6,5000,8e9],'
     b'"baseline":1,"completed":50,"failed":0,"in_flight":1,"latency_s":0.01}]}'
 )
-"""Two peers as a tick sees them: a line of `steelyard replay`."""
+"""Two peers at a tick: a line of `steelyard replay`."""
 
 SNAPSHOT = replay_lines.parse(REPLAY.decode())
 
@@ -77,7 +77,7 @@ FIVE = replace(
     knees=np.append(SNAPSHOT.knees, 0.5),
     utilization=np.column_stack((SNAPSHOT.utilization, [0.7, np.nan])),
 )
-"""The same, with an indicator of the application's own."""
+"""The same, with an application's own indicator."""
 
 
 _LAWS = {name: laws.create(name) for name in laws.NAMES}
@@ -96,10 +96,10 @@ def _state(data: bytes) -> str:
         return "newer"
     if state is None:
         return DAMAGED
-    # Memories are judged by their own decoders, and never written as they were read.
+    # Memories have their own decoders, and are never written unchanged.
     kept = SavedState(term=state.term, generation=state.generation, memories={})
     again = saved_state.decode(saved_state.encode(kept))
-    require(again == kept, f"it is another one after encoding and decoding: {again}")
+    require(again == kept, f"it differs after encoding and decoding: {again}")
     return ACCEPTED
 
 
@@ -114,19 +114,19 @@ def _law_memory(data: bytes) -> str:
         if memory is None:
             continue
         accepted += 1
-        json.dumps(laws.encode_memory(name, memory), allow_nan=False)  # raises where it cannot
-        with np.errstate(all="ignore"):  # only what comes out counts
+        json.dumps(laws.encode_memory(name, memory), allow_nan=False)  # must not raise
+        with np.errstate(all="ignore"):  # only the result counts
             after, decision = law.step(memory, SNAPSHOT)
         above_0 = np.isfinite(decision.weights).all() and (decision.weights > 0).all()
         require(above_0, "a weight is not a number above 0")
         text = json.dumps(laws.encode_memory(name, after), allow_nan=False)
         kept = laws.decode_memory(law, json.loads(text))
-        require(kept is not None, "what the law then remembers could not be read again")
+        require(kept is not None, "the law's next memory could not be read again")
     return ACCEPTED if accepted else DAMAGED
 
 
 def _history(data: bytes) -> str:
     lines = data.split(b"\n")
     kept = history_moment.thinned(lines, step_s=1.0)
-    require(set(kept) <= set(lines), "a moment is there that nobody wrote")
+    require(set(kept) <= set(lines), "it added a moment")
     return ACCEPTED if kept else DAMAGED
