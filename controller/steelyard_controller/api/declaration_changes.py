@@ -89,4 +89,4 @@ async def _asked(
     except ValidationError as error:
         raise invalid(validation_errors.of_document(error.errors(include_url=False))) from None
     except ValueError as error:
-        raise invalid([Mistake(field=validation_errors.WHOLE, message=str(error))]) from None
+        raise invalid([Mistake(field=validation_errors.WHOLE_DOCUMENT, message=str(error))]) from None

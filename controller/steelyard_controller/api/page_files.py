@@ -22,7 +22,7 @@ NOT_BUILT = (
 )
 
 # The placeholder in the HTML for the path with the digest.
-PLACE = "/page/@/"
+DIGEST_PLACEHOLDER = "/page/@/"
 
 MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -51,7 +51,7 @@ def install(app: FastAPI, static: Path = STATIC) -> None:
     files = {path.name: _file(path.name, path.read_bytes()) for path in paths if path.suffix in MEDIA_TYPES}
     version = _digest("".join(f"{name} {file.tag}\n" for name, file in sorted(files.items())).encode())
     pages = {
-        name: _file(name, file.content.decode().replace(PLACE, f"/page/{version}/").encode())
+        name: _file(name, file.content.decode().replace(DIGEST_PLACEHOLDER, f"/page/{version}/").encode())
         for name, file in files.items()
         if name.endswith(".html")
     }

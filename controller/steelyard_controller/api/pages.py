@@ -17,11 +17,13 @@ from steelyard_protocol import wire
 from steelyard_controller.api.problems import Mistake, invalid
 from steelyard_controller.tick.ranking import ORDERS, View
 
-MOST = 10_000
+MAX_PAGE_MEMBERS = 10_000
 
 Limit = Annotated[
     int | None,
-    Query(ge=1, le=MOST, description="members per page, in the order of their names (default: all)"),
+    Query(
+        ge=1, le=MAX_PAGE_MEMBERS, description="members per page, in the order of their names (default: all)"
+    ),
 ]
 After = Annotated[
     str | None,

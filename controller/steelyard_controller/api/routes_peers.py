@@ -37,8 +37,8 @@ from steelyard_controller.tick.overview import peer_overview
 FIELDS = tuple(Peer.model_fields)[1:]
 
 # Only a person sets these: a repeated registration by an agent must not undo a drain.
-PERSONAL = ("state", "pin")
-OF_AN_AGENT = tuple(name for name in FIELDS if name not in PERSONAL)
+SET_BY_PEOPLE = ("state", "pin")
+SET_BY_AGENTS = tuple(name for name in FIELDS if name not in SET_BY_PEOPLE)
 
 
 def routes(service: Service) -> APIRouter:
@@ -115,7 +115,7 @@ def routes(service: Service) -> APIRouter:
             if known is None or not by_agent:
                 return with_pods_kept(with_peer(before, wanted), before, declaration.pods)
             after = with_patch(
-                before, peer, {name: document[name] for name in OF_AN_AGENT if name in document}
+                before, peer, {name: document[name] for name in SET_BY_AGENTS if name in document}
             )
             if peer in declaration.file_peers and after != before:
                 raise _of_the_file(peer)
@@ -142,7 +142,7 @@ def routes(service: Service) -> APIRouter:
             types=(request_body.MERGE_PATCH, request_body.JSON),
         )
         request_body.validated(models.PeerPatch, document, fields=FIELDS)
-        others = sorted({*document} - {*PERSONAL})
+        others = sorted({*document} - {*SET_BY_PEOPLE})
         grant = middleware.grant(request.scope)
         if others and not grant.may("declare"):
             raise auth.refusal(grant, "declare", f"to set {' and '.join(others)}")
@@ -216,7 +216,7 @@ def _of_the_file(peer: str) -> ProblemError:
 
 def _wanted(document: dict[str, Any], peer: str, *, by_agent: bool) -> Peer:
     request_body.validated(models.PeerDocument, document, fields=FIELDS)
-    personal = [name for name in PERSONAL if by_agent and name in document]
+    personal = [name for name in SET_BY_PEOPLE if by_agent and name in document]
     if personal:
         raise ProblemError(
             403, f"an agent's token cannot set {' or '.join(personal)}: leave it out, or send an admin token"

@@ -19,7 +19,7 @@ from steelyard_controller.api.problems import later
 T = TypeVar("T")
 
 # Each costs a name for each upstream. An open page has one; a hundred open pages are forgotten ones.
-MOST = 100
+MAX_STREAMS = 100
 
 
 class Ended(Exception):
@@ -29,7 +29,7 @@ class Ended(Exception):
 class Streams:
     """The open streams, `count` of them."""
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MAX_STREAMS) -> None:
         self._most = most
         self.count = 0
         self._waiting: set[asyncio.Task[Any]] = set()

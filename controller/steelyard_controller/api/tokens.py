@@ -30,8 +30,8 @@ ALLOWS: Mapping[Scope, frozenset[Scope]] = {
 """The rights of each scope."""
 
 # 16 characters of base64 are 96 bits, too many to guess.
-SHORTEST = 16
-LONGEST = 1024
+MIN_TOKEN_CHARACTERS = 16
+MAX_TOKEN_CHARACTERS = 1024
 
 # RFC 6750's form of a token after "Bearer".
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
@@ -169,10 +169,12 @@ def access(
 
 def checked(token: str) -> str:
     """Return the token; raise `BadToken` if it is too short or does not fit into a header."""
-    if len(token) < SHORTEST:
-        raise BadToken(f"a token has at least {SHORTEST} characters: make one with `openssl rand -hex 24`")
-    if len(token) > LONGEST:
-        raise BadToken(f"a token has at most {LONGEST} characters")
+    if len(token) < MIN_TOKEN_CHARACTERS:
+        raise BadToken(
+            f"a token has at least {MIN_TOKEN_CHARACTERS} characters: make one with `openssl rand -hex 24`"
+        )
+    if len(token) > MAX_TOKEN_CHARACTERS:
+        raise BadToken(f"a token has at most {MAX_TOKEN_CHARACTERS} characters")
     if not _TOKEN.fullmatch(token):
         raise BadToken("a token is made of letters, digits and ._~+/- (= at its end)")
     return token

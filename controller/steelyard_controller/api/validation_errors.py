@@ -8,14 +8,14 @@ from pydantic_core import ErrorDetails
 from steelyard_controller.api.problems import Mistake
 from steelyard_controller.declarations.validation_messages import message
 
-WHOLE = "document"
+WHOLE_DOCUMENT = "document"
 """The `field` of a mistake in the document as a whole."""
 
 
 def of_document(errors: Sequence[ErrorDetails], *, fields: Sequence[str] | None = None) -> list[Mistake]:
     """Return pydantic's errors about a document as mistakes; `fields` are those of a peer's document."""
     return [
-        Mistake(field=".".join(map(str, error["loc"])) or WHOLE, message=message(error, fields))
+        Mistake(field=".".join(map(str, error["loc"])) or WHOLE_DOCUMENT, message=message(error, fields))
         for error in errors
     ]
 

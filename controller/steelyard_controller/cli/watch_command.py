@@ -19,7 +19,7 @@ from steelyard_controller.cli.views import live_table as view
 from steelyard_controller.cli.views import service_status as status_view
 
 # The latest events, at the foot of the screen.
-NOTES = 3
+SHOWN_EVENTS = 3
 
 
 def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -66,7 +66,7 @@ def _in_lines(controllers: Controllers, upstream: str, out: Output, count: int |
 def _on_screen(controllers: Controllers, upstream: str, out: Output, count: int | None) -> int:
     newest: Overview | None = None
     ended: Failure | None = None
-    notes: deque[str] = deque(maxlen=NOTES)
+    notes: deque[str] = deque(maxlen=SHOWN_EVENTS)
     ticks = 0
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     with contextlib.suppress(KeyboardInterrupt), Screen() as screen:

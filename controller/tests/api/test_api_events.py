@@ -10,7 +10,7 @@ import httpx
 import pytest
 from steelyard_controller.api import routes_events
 from steelyard_controller.api.problems import ProblemError
-from steelyard_controller.api.streams import MOST, Ended, Streams
+from steelyard_controller.api.streams import MAX_STREAMS, Ended, Streams
 
 from testing.waiting import PATIENCE_S, wait_until
 
@@ -129,7 +129,8 @@ def test_one_stream_too_many_is_503(leader: Controller) -> None:
         )
         # The tests before this one may have left some open.
         answers = [
-            opened.enter_context(client.stream("GET", f"{leader.url}/v1/events")) for _ in range(MOST + 1)
+            opened.enter_context(client.stream("GET", f"{leader.url}/v1/events"))
+            for _ in range(MAX_STREAMS + 1)
         ]
         assert {answer.status_code for answer in answers} == {200, 503}
         assert answers[-1].headers["retry-after"] == "5"

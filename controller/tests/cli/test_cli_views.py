@@ -61,7 +61,10 @@ def test_a_load_balancer_that_nobody_declared_is_named() -> None:
 
 
 SIX = {
-    **{each: {"used": True, "knee": 0.0, "weight": 0.2, "reporting": 3} for each in peer_table.FOUR},
+    **{
+        each: {"used": True, "knee": 0.0, "weight": 0.2, "reporting": 3}
+        for each in peer_table.BUILT_IN_INDICATORS
+    },
     "workers": {"used": True, "knee": 0.5, "weight": 0.2, "reporting": 0},
     "queue": {"used": False, "knee": None, "weight": None, "reporting": 1},
 }

@@ -10,7 +10,7 @@ from steelyard_controller.cli.views import peer_table, service_status
 KEYS = "q or ctrl-C ends"
 
 # The headings, one server, and how many more there are.
-FEWEST = 3
+MIN_TABLE_LINES = 3
 
 
 def screen(document: Overview | None, notes: Sequence[str], look: Look, height: int) -> list[str]:
@@ -23,7 +23,7 @@ def screen(document: Overview | None, notes: Sequence[str], look: Look, height: 
     if document is None:
         return ["waiting for the first tick", *foot][:height]
     table, around = peer_table.of_overview(document, look), service_status.around(document, look)
-    room = max(FEWEST, height - 1 - len(around) - len(foot))
+    room = max(MIN_TABLE_LINES, height - 1 - len(around) - len(foot))
     if len(table) > room:
         more = f"{len(table) - room + 1} more servers: enlarge the window, or `steelyard status`"
         table = [*table[: room - 1], look.line(more, "dim")]

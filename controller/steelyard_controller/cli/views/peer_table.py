@@ -7,7 +7,7 @@ from steelyard_controller.cli.terminal.text_table import Column, Field, table
 
 BAR_WIDTH = 12
 
-FOUR = ("cpu", "net", "io", "mem")
+BUILT_IN_INDICATORS = ("cpu", "net", "io", "mem")
 
 # By indicator; a further one ranks as memory does, the first of the four to leave a narrow window.
 RANKS = {"cpu": 1, "net": 8, "io": 8, "mem": 7}
@@ -25,7 +25,7 @@ def of_overview(document: Overview, look: Look) -> list[str]:
         Column("", lambda peer: _bar(peer.share, largest, look), rank=5),
         Column("PIN %", _pin, right=True, rank=2),
         Column("SCORE", lambda peer: _score(peer.score, high), right=True, rank=6),
-        *(_utilization(name) for name in dict.fromkeys([*FOUR, *document.indicators])),
+        *(_utilization(name) for name in dict.fromkeys([*BUILT_IN_INDICATORS, *document.indicators])),
         Column("DONE/tick", lambda peer: figure(peer.completed_per_tick), right=True, rank=9),
         Column("FAILED/tick", _failed, right=True, rank=10),
         Column("IN FLIGHT", lambda peer: figure(peer.in_flight), right=True, rank=11),

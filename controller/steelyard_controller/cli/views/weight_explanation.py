@@ -10,7 +10,7 @@ from steelyard_controller.cli.terminal.text_table import Column, table
 from steelyard_controller.cli.views import peer_table
 
 # A longer line is hard to read even with room for it.
-READABLE = 100
+MAX_LINE_WIDTH = 100
 
 
 def of_explanation(upstream: str, document: Explanation, look: Look) -> list[str]:
@@ -51,7 +51,7 @@ def of_explanation(upstream: str, document: Explanation, look: Look) -> list[str
 
 def _indicators(indicators: Mapping[str, Indicator]) -> list[tuple[str, str]]:
     # With the four alone there is nothing to add.
-    if tuple(indicators) == peer_table.FOUR:
+    if tuple(indicators) == peer_table.BUILT_IN_INDICATORS:
         return []
     return [(f"indicator {name}", _indicator(each)) for name, each in indicators.items()]
 
@@ -74,4 +74,4 @@ def _listed(indent: str, facts: list[tuple[str, str]], look: Look) -> list[str]:
 def _wrapped(text: str, look: Look) -> list[str]:
     if look.width is None:
         return [text]
-    return textwrap.wrap(text, max(20, min(look.width, READABLE)), break_on_hyphens=False)
+    return textwrap.wrap(text, max(20, min(look.width, MAX_LINE_WIDTH)), break_on_hyphens=False)

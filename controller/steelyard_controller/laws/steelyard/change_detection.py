@@ -41,14 +41,14 @@ LARGEST_OUTLIER = 9.0
 SMALLEST_DISPERSION = 0.3
 
 # Each test: its number of windows, and the number of windows after them. Below, a row is a test.
-TESTS = [(windows, after) for windows in CHANGE_WINDOWS for after in (0, 1)]
-WINDOWS, AFTER = (np.array(each)[:, None, None] for each in zip(*TESTS, strict=True))
-TICKS = WINDOWS + AFTER
-HAS_LATER_WINDOW = AFTER == 1
+CHANGE_TESTS = [(windows, after) for windows in CHANGE_WINDOWS for after in (0, 1)]
+TESTED_WINDOWS, WINDOWS_AFTER = (np.array(each)[:, None, None] for each in zip(*CHANGE_TESTS, strict=True))
+TESTED_TICKS = TESTED_WINDOWS + WINDOWS_AFTER
+HAS_LATER_WINDOW = WINDOWS_AFTER == 1
 # Number of whole windows after each of the recent ones.
-AGES = np.maximum(np.arange(RECENT_WINDOWS - 2, -2, -1), 0)
+WINDOW_AGES = np.maximum(np.arange(RECENT_WINDOWS - 2, -2, -1), 0)
 # Number of windows from which the evidence restarts, by test.
-RESTART_WINDOWS = np.minimum(TICKS, FRESH_WINDOWS)[:, 0, 0]
+RESTART_WINDOWS = np.minimum(TESTED_TICKS, FRESH_WINDOWS)[:, 0, 0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,8 +142,8 @@ def contradiction(
     scatter = a + a * a / np.maximum(earlier[..., REQUESTS], 1.0) + in_progress
     variance = scatter * evidence.dispersion * e * e + (parameters.eps * expected) ** 2 + (IDLE_LOAD * s) ** 2
     is_loss = b > expected
-    is_due = np.where(HAS_LATER_WINDOW, ~is_loss, is_loss | (freed & (TICKS == 1)))
-    is_due &= tick * inputs.window_part >= TICKS
+    is_due = np.where(HAS_LATER_WINDOW, ~is_loss, is_loss | (freed & (TESTED_TICKS == 1)))
+    is_due &= tick * inputs.window_part >= TESTED_TICKS
     variance = np.where(is_loss, variance, variance + (PHASE_PART * apart * e) ** 2)
     known = is_due & (s > 0) & (earlier[..., SECONDS] > 0.5 * evidence.sums[..., SECONDS])
     each = np.where(known, np.abs(b - expected) / np.sqrt(np.maximum(variance, FADED**2)), 0.0)
@@ -177,13 +177,13 @@ def _tests(
     by_window = recent.reshape(*k, RECENT_WINDOWS, 3)
     counts = by_window[..., REQUESTS] / np.maximum(by_window[..., SECONDS], FADED) * tick_s
     # The part of the sums that comes from each window on, without this tick; the last window counts whole.
-    in_sums = by_window * (fade[..., None] ** AGES)[..., None]
+    in_sums = by_window * (fade[..., None] ** WINDOW_AGES)[..., None]
     in_sums[..., -1, :] -= window
     faded = np.cumsum(in_sums[..., ::-1, :], axis=-2)[..., ::-1, :]
-    earlier = np.repeat(sums[None], len(TESTS), axis=0)
-    tested, apart = np.empty((len(TESTS), *k, 3)), np.empty((len(TESTS), *k))
+    earlier = np.repeat(sums[None], len(CHANGE_TESTS), axis=0)
+    tested, apart = np.empty((len(CHANGE_TESTS), *k, 3)), np.empty((len(CHANGE_TESTS), *k))
     at_last = np.abs(counts[..., -1] - counts[..., -2])
-    for row, (windows, after) in enumerate(TESTS):
+    for row, (windows, after) in enumerate(CHANGE_TESTS):
         end = RECENT_WINDOWS - after
         first = end - windows
         if first < RECENT_WINDOWS - 1:

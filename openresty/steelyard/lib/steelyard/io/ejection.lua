@@ -13,7 +13,7 @@ local outlier_detection = require "steelyard.core.outlier_detection"
 local FIELDS = { "completed", "failed" }
 
 -- Peers between two breaths.
-local ROWS = 20
+local ROWS_PER_BREATH = 20
 
 local NO_TOTALS = setmetatable({}, { __index = function() return 0 end })
 
@@ -50,7 +50,7 @@ local function figures_of(peers, totals, before, memory, reported, breathe)
                 others = reported[address],
             }
         end
-        breathe(i, ROWS)
+        breathe(i, ROWS_PER_BREATH)
     end
     return figures, pool
 end

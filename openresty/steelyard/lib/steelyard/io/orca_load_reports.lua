@@ -11,7 +11,7 @@ local orca = require "steelyard.core.orca"
 local TTL_S = 3
 
 -- Servers between two breaths.
-local ROWS = 20
+local ROWS_PER_BREATH = 20
 
 local _M = {}
 local mt = { __index = _M }
@@ -40,7 +40,7 @@ function _M:flush(breathe)
     for address, text in pairs(noted) do
         self.dict:set("load/" .. address, text, TTL_S)
         rows = rows + 1
-        breathe(rows, ROWS)
+        breathe(rows, ROWS_PER_BREATH)
     end
 end
 

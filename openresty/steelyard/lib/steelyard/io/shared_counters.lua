@@ -29,7 +29,7 @@ local WORKER_TTL_S = 3
 local MAX_WORKERS = 256
 
 -- Servers between two breaths: about 0.05 ms.
-local ROWS = 20
+local ROWS_PER_BREATH = 20
 
 local _M = {}
 local mt = { __index = _M }
@@ -139,7 +139,7 @@ local function pack(self, peers, fields, breathe)
             packed[at] = self:get(address, fields[f])
             at = at + 1
         end
-        breathe(i, ROWS)
+        breathe(i, ROWS_PER_BREATH)
     end
     return packed, table.concat(order, "\n")
 end
@@ -150,7 +150,7 @@ local function places_in(order, breathe)
     local places, n = {}, 0
     for address in string.gmatch(order, "[^\n]+") do
         places[address], n = n, n + 1
-        breathe(n, ROWS)
+        breathe(n, ROWS_PER_BREATH)
     end
     return places, n
 end

@@ -20,7 +20,7 @@ local FIELDS = { "completed", "failed", "latency_ms", "untimed" }
 local WITH_COST = { "completed", "failed", "latency_ms", "untimed", "cost" }
 
 -- Peers between two breaths.
-local ROWS = 20
+local ROWS_PER_BREATH = 20
 
 -- Announcements of this load balancer live longer than the time between two reports. The next upstreams are announced
 -- once the controller reads these.
@@ -115,7 +115,7 @@ local function figures_of(self, name, live, measured, breathe)
             in_flight = measured.in_flight[peer.address] or 0,
             median_ms = measured.median(peer.cell), load = measured.load(peer.address),
         })
-        breathe(i, ROWS)
+        breathe(i, ROWS_PER_BREATH)
     end
     return ids, figures
 end

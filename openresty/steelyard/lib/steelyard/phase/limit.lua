@@ -2,9 +2,10 @@
 --
 -- balancer_by_lua cannot wait. Here up to `queue.size` requests of each worker wait: the more urgent first, and those
 -- of one class in the order of their arrival. The less urgent get a smaller part of the queue, so that the others find
--- a place. Only the first of them looks for room: at servers that this worker's requests have left, and each LOOK_S at
--- all servers, for room that other workers made. A request that comes while a server has room does not queue. A body
--- is read before the wait, so that nothing comes between the end of the wait and the choice of the server.
+-- a place. Only the first of them looks for room: at servers that this worker's requests have left. It looks at all
+-- servers each LOOK_INTERVAL_S, for room that other workers made. A request that comes while a server has room does
+-- not queue. A body is read before the wait, so that nothing comes between the end of the wait and the choice of the
+-- server.
 --
 -- limit() is for the location itself: it looks at each request, before a cache does. after_full() is for the location
 -- that error_page leads to. It gets only requests without room, with their bodies, and none that a cache answers.
@@ -17,7 +18,7 @@ local worker = require "steelyard.phase.worker"
 local ngx = ngx
 
 -- Twenty looks a second and worker, of O(servers).
-local LOOK_S = 0.05
+local LOOK_INTERVAL_S = 0.05
 
 -- The number of classes of `priority`, from 0 on, and the default class: RFC 9218's urgencies.
 local CLASSES, DEFAULT_CLASS = 8, 3
@@ -103,7 +104,7 @@ end
 local function await_room(live, queue, until_s)
     local peer = freed_peer(live, queue)
     while not peer and ngx.now() < until_s do
-        local is_news = wait_on(queue.news, until_s, LOOK_S)
+        local is_news = wait_on(queue.news, until_s, LOOK_INTERVAL_S)
         peer = freed_peer(live, queue)
         if not peer and not is_news then
             peer = request.choose(live)
@@ -138,7 +139,7 @@ end
 local function wait_aside(live)
     local until_s, peer = ngx.now() + live.settings.queue.timeout_s, nil
     while not peer and ngx.now() < until_s do
-        ngx.sleep(LOOK_S)
+        ngx.sleep(LOOK_INTERVAL_S)
         peer = request.choose(live)
     end
     return peer

@@ -26,7 +26,7 @@ local NONE = {}
 
 -- Looking for a header costs 0.15 us, and there are three. While no server of an upstream has sent one, answers are
 -- looked at this often.
-local LOOK_S = 0.1
+local LOOK_INTERVAL_S = 0.1
 
 -- Values of $upstream_cache_status: no server was asked, or its answer was not used.
 local FROM_CACHE = { HIT = true, STALE = true, UPDATING = true }
@@ -141,7 +141,7 @@ end
 -- go by the requests in flight as of the header's time.
 -- @param header_at when the header came, if that is known better than from nginx's variables
 local function note_busy(var, entry, peer, live, at, header_at)
-    local is_look_due, load, header = math.abs(at - live.looked_at) >= LOOK_S, nil, nil
+    local is_look_due, load, header = math.abs(at - live.looked_at) >= LOOK_INTERVAL_S, nil, nil
     if is_look_due or live.reports_load then
         load = note_load(var, live, peer.address)
         live.reports_load = live.reports_load or load ~= nil

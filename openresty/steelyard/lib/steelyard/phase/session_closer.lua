@@ -5,7 +5,7 @@ local connections = require "steelyard.io.connections"
 local long_sessions = require "steelyard.core.long_sessions"
 
 -- The time between two looks at all requests, 0.15 us each. While sessions are being closed, each tick looks.
-local LOOK_S = 0.5
+local LOOK_INTERVAL_S = 0.5
 
 local sessions, next_look = long_sessions.new(math.random), 0
 
@@ -20,7 +20,7 @@ function _M.run(worker)
     end
     local targets = sessions:due(worker.requests.open, worker.upstreams, now)
     if not next(targets) then
-        next_look = now + LOOK_S
+        next_look = now + LOOK_INTERVAL_S
         return
     end
     connections.shut(targets)

@@ -18,7 +18,7 @@ local worker = require "steelyard.phase.worker"
 local null = json.null
 
 -- About 0.1 ms.
-local ROWS = 20
+local ROWS_PER_BREATH = 20
 
 -- About 0.5 ms of encoding.
 local ROWS_TO_SEND = 100
@@ -68,13 +68,13 @@ function _M.rows_of(live, breathe)
     local weights, total = {}, 0
     for i, peer in ipairs(live.eligible) do
         weights[peer.id], total = peer.weight, total + peer.weight
-        breathe(i, ROWS * 10)
+        breathe(i, ROWS_PER_BREATH * 10)
     end
     local rows = {}
     for i = 1, #peers do
         local peer = peers[i]
         rows[i] = row_of(live, peer, weights[peer.id], total, unhealthy[peer.id] or HEALTHY)
-        breathe(i, ROWS)
+        breathe(i, ROWS_PER_BREATH)
     end
     return rows
 end

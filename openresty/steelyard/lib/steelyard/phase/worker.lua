@@ -47,7 +47,7 @@ local LOG_EVERY_S = 10
 
 -- The time between two looks for requests that ended without a log phase, and the garbage to collect for each look. It
 -- is 0.2 ms of work, and only while requests are open for that long.
-local LOOK_S, STEP_KB = 1, 256
+local LOOK_INTERVAL_S, GARBAGE_STEP_KB = 1, 256
 
 local _M = {
     VERSION = "0.1.0",
@@ -204,13 +204,13 @@ local next_look = 0
 -- flight for ever. Some are found when their garbage is collected, and an idle worker does not collect by itself.
 local function close_unlogged(now)
     local wait_s = next_look - now
-    if wait_s > 0 and wait_s <= LOOK_S then
+    if wait_s > 0 and wait_s <= LOOK_INTERVAL_S then
         return
     end
-    next_look = now + LOOK_S
+    next_look = now + LOOK_INTERVAL_S
     local requests, dict = _M.requests, _M.dict
-    if requests:close_ended(now - LOOK_S) then
-        collectgarbage("step", STEP_KB)
+    if requests:close_ended(now - LOOK_INTERVAL_S) then
+        collectgarbage("step", GARBAGE_STEP_KB)
     end
     for name, count in pairs(requests:take_unlogged()) do
         dict:incr("unlogged/" .. name, count, 0)
