@@ -74,9 +74,10 @@ check: setup-tests  ## run what CI runs: linters, types, architecture, tests
 	@$(MAKE) --no-print-directory alone
 	@$(MAKE) --no-print-directory e2e
 
-lint:  ## run ruff and luacheck
+lint:  ## run ruff, luacheck and the lint of English
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m testing.english --lint
 	luacheck --quiet openresty loadtest/simulator/steelyard_simulator
 
 types:  ## run mypy, strict

@@ -1,4 +1,4 @@
-"""What the profile `loadtest` offers: users who ask for CPU work, and at times for a body.
+"""The load of the profile `loadtest`: users who ask for CPU work, and sometimes for a body.
 
 Times of 0.1 to 0.5 s between two requests of a user: 100 users are some 300 requests/s.
 """
