@@ -23,6 +23,8 @@ def parse(text: str) -> ParsedFile:
         values = tomllib.loads(text)
     except ValueError as error:  # the parser's own error names the line
         raise ValueError(f"it is not TOML: {error}") from None
+    except RecursionError:
+        raise ValueError("its lists or tables are nested too deeply") from None
 
     def line_of(place: Sequence[str | int]) -> int | None:
         # tomllib keeps no positions. Settings come before the first table: the first line like the key

@@ -147,6 +147,12 @@ def test_upstreams_come_from_the_file(tmp_path: Path) -> None:
         ("load_balancers: 'edge-1,,edge-2'", "load_balancers is .*: '' is no name of a load balancer"),
         ("kubernetes_claims: {shop: ['we b']}", r"kubernetes_claims\.shop\.0: "),
         ("tik_s: 1", "line 1: tik_s is no setting: write tick_s"),
+        (
+            "derived_keys: off",
+            "line 1: derived_keys is read as true or false: a word such as off needs quotes",
+        ),
+        ("api_host: [a, b]", "line 1: api_host takes one value, not a list"),
+        ("key_file:", "line 1: key_file has no value: give one, or leave the key out"),
         ("[1, 2]", "must hold keys such as"),
         ("a: [", "is not YAML"),
         ("a: 1\x0b", "is not YAML: unacceptable character"),
@@ -156,6 +162,10 @@ def test_upstreams_come_from_the_file(tmp_path: Path) -> None:
 def test_a_mistake_names_the_field_and_the_remedy(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         load(_file(tmp_path, text))
+
+
+def test_an_empty_list_is_an_empty_text(tmp_path: Path) -> None:
+    assert load(_file(tmp_path, "load_balancers: []")).load_balancers == ()
 
 
 def test_what_namespaces_may_claim_comes_from_the_file_or_the_environment(

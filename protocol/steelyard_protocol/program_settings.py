@@ -21,6 +21,11 @@ from steelyard_protocol import setting_values
 
 T = TypeVar("T")
 
+# A number of more bits is beyond every setting, and Python makes no text of one with 4,300 digits.
+_MOST_BITS = 1024
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
 # How strong a source is.
 DEFAULT, FILE, VARIABLE, FLAG = range(4)
 
@@ -53,6 +58,11 @@ class Setting:
     def key(self) -> str:
         """Return its name in a file."""
         return self.name.replace("-", "_")
+
+    @property
+    def takes_list(self) -> bool:
+        """Return whether it takes several values, with commas between them."""
+        return self.metavar is not None and ",..." in self.metavar
 
     def line(self) -> str:
         """Return its help with the default."""
@@ -223,7 +233,7 @@ class SettingsFile:
         """Return a person's name for a place in the file: the file, the line and the key."""
         line = self.line_of(place)
         at = "" if line is None else f", line {line}"
-        return f"{self.path}{at}: {'.'.join(map(str, place))}"
+        return f"{self.path}{at}: {_printable('.'.join(map(str, place)))}"
 
 
 def read_file(
@@ -254,17 +264,17 @@ def read_file(
         raise SettingsError(f"{path}: it is not UTF-8") from None
     except ValueError as error:
         raise SettingsError(f"{path}: {error}") from None
-    names = {setting.key: setting.name for setting in flags.settings if setting.in_file}
+    settings = {setting.key: setting for setting in flags.settings if setting.in_file}
     file = SettingsFile(path=path, line_of=parsed.line_of)
     for key, value in parsed.values.items():
         if key in tables:
             file.tables[key] = value
-        elif key not in names:
+        elif key not in settings:
             secret = key if key in {each.replace("-", "_") for each in flags.secrets} else None
-            file.mistakes.append(f"{file.source(key)} {_unknown(key, [*names, *tables], secret)}")
-        elif value is not None:
+            file.mistakes.append(f"{file.source(key)} {_unknown(key, [*settings, *tables], secret)}")
+        else:
             try:
-                file.texts[names[key]] = Text(_text(value), file.source(key), FILE)
+                file.texts[settings[key].name] = Text(_text(value, settings[key]), file.source(key), FILE)
             except ValueError as error:
                 file.mistakes.append(f"{file.source(key)} {error}")
     return file
@@ -300,15 +310,32 @@ class _Parser(argparse.ArgumentParser):
         raise SettingsError(f"{message} ({self.command or self.prog} --help lists the flags)")
 
 
-def _text(value: object) -> str:
+def _text(value: object, setting: Setting) -> str:
+    """Return a file's value as the text that a flag would have."""
     match value:
-        case bool():
+        case None:
+            # Not "unset": a template whose secret is missing leaves `key_file:`, and turns the check off.
+            raise ValueError("has no value: give one, or leave the key out")
+        case bool() if setting.metavar is None:
             return "yes" if value else "no"
+        case bool():  # YAML reads `off` as false
+            raise ValueError("is read as true or false: a word such as off needs quotes")
+        case int() if value.bit_length() > _MOST_BITS:
+            raise ValueError("is too large a number")
         case str() | int() | float():
-            return str(value)
-        case [*parts] if parts and all(isinstance(part, str) for part in parts):
-            return ",".join(str(part) for part in parts)
-    raise ValueError("is neither text, a number, true or false, nor a list of texts")
+            text = str(value)
+        case [*parts] if all(isinstance(part, str) for part in parts):
+            if not setting.takes_list:
+                raise ValueError("takes one value, not a list")
+            if not parts and not setting.takes_empty:
+                raise ValueError("is an empty list: give a value, or leave the key out")
+            text = ",".join(str(part) for part in parts)
+        case _:
+            raise ValueError("is neither text, a number, true or false, nor a list of texts")
+    # Flags and variables cannot hold a NUL, and open() and bind() raise for one.
+    if _CONTROL.search(text):
+        raise ValueError("has a control character, such as a line break: leave it out")
+    return text
 
 
 def _unknown(key: str, known: Sequence[str], secret: str | None) -> str:
@@ -318,6 +345,11 @@ def _unknown(key: str, known: Sequence[str], secret: str | None) -> str:
 
     close = difflib.get_close_matches(str(key), known, n=1, cutoff=0.75)
     return f"is no setting: write {close[0]}" if close else f"is no setting; write {', '.join(sorted(known))}"
+
+
+def _printable(text: str) -> str:
+    # A message is one line, and leaves the terminal as it is.
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def _masked(text: str) -> str:
