@@ -224,9 +224,22 @@ def _dotted(place: Sequence[str | int]) -> str:
     return ".".join(map(str, place))
 
 
+class _Loader(yaml.SafeLoader):
+    """A loader that raises a YAMLError with the line for every mistake."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> object:
+        """Return the value of a node; for a wrong date, tag or number PyYAML raises errors of any type."""
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, KeyError, IndexError, AttributeError, TypeError):
+            raise yaml.constructor.ConstructorError(
+                None, None, "no such date, number or other value of this type", node.start_mark
+            ) from None
+
+
 def _yaml(text: str) -> ParsedFile:
     try:
-        loader = yaml.SafeLoader(text)  # raises for a control character
+        loader = _Loader(text)  # raises for a control character
         root = loader.get_single_node()
         document = None if root is None else loader.construct_document(root)
     except yaml.YAMLError as error:
@@ -235,8 +248,11 @@ def _yaml(text: str) -> ParsedFile:
         raise ValueError("its lists or mappings are nested too deeply") from None
     if document is None:
         document = {}
-    if not isinstance(document, dict) or not all(isinstance(key, str) for key in document):
+    if not isinstance(document, dict):
         raise ValueError(f"it must hold keys such as `upstreams:`, not a {type(document).__name__}")
+    for key in document:
+        if not isinstance(key, str):
+            raise ValueError(f"its key {key} is no setting: write keys such as `upstreams:`")
     return ParsedFile(values=document, line_of=lambda place: _line(root, place))
 
 
