@@ -70,7 +70,7 @@ def test_every_clock_is_set_forward_and_back_on_a_stage_that_can() -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-def test_whatever_is_allowed_has_a_reason(fault: Fault) -> None:
+def test_every_lenient_bound_has_a_reason(fault: Fault) -> None:
     bound = fault.bound
     assert bound.rung in RUNGS
     is_strict = bound.failed == 0 and bound.worst_ms <= CALM_MS and bound.rung == "fresh"
@@ -135,7 +135,7 @@ def test_a_server_has_time_enough_to_start_within_the_bound_of_none() -> None:
         ('act = ["explode"]', "explode"),
     ],
 )
-def test_a_mistake_in_the_file_is_no_fault_that_does_less(line: str, says: str) -> None:
+def test_a_mistake_in_the_file_is_an_error(line: str, says: str) -> None:
     rows = ['name = "g"', line, '[group.on."a fault"]', 'well_after = ["calm"]']
     rows += [] if line.startswith("act") else ['act = ["wipe_redis"]']
     with pytest.raises((ValueError, KeyError), match=says):

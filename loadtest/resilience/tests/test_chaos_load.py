@@ -78,7 +78,7 @@ class Watched:
         return None
 
 
-def test_looks_go_on_while_one_hangs_and_what_it_raises_is_seen() -> None:
+def test_looks_go_on_while_one_hangs_and_report_its_error() -> None:
     stage, looks = Watched(), list[Look]()
     with looking(cast(Stage, stage), looks):
         deadline_s = time.monotonic() + PATIENCE_S

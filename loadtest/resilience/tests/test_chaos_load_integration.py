@@ -76,7 +76,7 @@ def failures(server: Server, path: str, folder: Path) -> Counter[str]:
     return Counter(one.failure for one in counted)
 
 
-def test_a_server_that_answers_well_fails_nobody(server: Server, tmp_path: Path) -> None:
+def test_correct_answers_are_no_failures(server: Server, tmp_path: Path) -> None:
     assert failures(server, "/well", tmp_path) == {"": 50}
 
 
@@ -142,7 +142,7 @@ def test_a_request_that_crosses_the_end_of_its_connection_was_never_read(closed_
     assert owner.was_stale is closed_first
 
 
-def test_a_load_that_has_ended_says_so(server: Server, tmp_path: Path) -> None:
+def test_reading_an_ended_load_raises(server: Server, tmp_path: Path) -> None:
     load = Load(f"http://127.0.0.1:{server.port}/well", RATE_PER_S, tmp_path)
     load.stop()
     with pytest.raises(ProgramError, match="the load ended"):

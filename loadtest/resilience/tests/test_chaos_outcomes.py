@@ -47,7 +47,7 @@ def test_requests_under_way_at_its_beginning_are_the_faults() -> None:
     assert (seen.sent, seen.failed, seen.kinds) == (2, 1, {"reset": 1})
 
 
-def test_a_failure_more_than_the_bound_allows_is_told_with_its_kinds() -> None:
+def test_failures_above_the_bound_are_reported_by_kind() -> None:
     requests = [request(101.0), *[request(102.0, failure="502")] * 2, request(103.0, failure="crossed")]
     allowed = replace(TRIAL, bound=replace(BOUND, failed=3))
     assert broken(allowed, requests) == ()
@@ -63,7 +63,7 @@ def test_the_latency_of_a_failed_request_is_no_answers() -> None:
     assert broken(TRIAL, [request(101.0, 301.0)]) == ("the slowest answer took 301 ms, more than 300",)
 
 
-def test_more_slow_answers_than_the_bound_allows_are_told() -> None:
+def test_slow_answers_above_the_bound_are_reported() -> None:
     requests = [request(101.0), request(102.0, 150.0), *[request(103.0, 151.0)] * 2]
     requests.append(request(104.0, 10_000.0, "timeout"))
     allowed = replace(TRIAL, bound=replace(BOUND, failed=1, slow=2))
@@ -74,7 +74,7 @@ def test_more_slow_answers_than_the_bound_allows_are_told() -> None:
     assert outcome(replace(TRIAL, bound=replace(BOUND, failed=1)), requests, [WELL]).passed
 
 
-def test_slack_is_of_times_and_of_nothing_else() -> None:
+def test_slack_applies_to_times_alone() -> None:
     slack = replace(TRIAL, bound=BOUND.slackened(2))
     assert broken(slack, [request(101.0, 599.0)]) == ()
     assert broken(slack, [request(101.0, 601.0)]) == ("the slowest answer took 601 ms, more than 600",)
@@ -85,7 +85,7 @@ def test_a_fault_without_a_request_shows_nothing_and_does_not_pass() -> None:
     assert broken(TRIAL, []) == ("no request was sent",)
 
 
-def test_recovery_is_counted_from_when_it_was_undone() -> None:
+def test_recovery_counts_from_the_end_of_the_fault() -> None:
     late = replace(TRIAL, recovered_s=113.1, until_s=114.1)
     assert broken(late, [request(101.0)]) == ("well again after 5.1 s, later than 5",)
     never = replace(TRIAL, recovered_s=None, until_s=128.0)
@@ -113,7 +113,7 @@ def test_an_nginx_that_never_answered_has_no_rung() -> None:
     assert outcome(TRIAL, [request(101.0)], [look(104.0, "away", rung=None)]).rung is None
 
 
-def test_what_was_wrong_with_doing_it_breaks_it() -> None:
+def test_a_failed_action_breaks_the_fault() -> None:
     wrong = replace(TRIAL, wrong=("its end failed: ProgramError gone",))
     assert broken(wrong, [request(101.0)]) == ("its end failed: ProgramError gone",)
 
@@ -126,7 +126,7 @@ def test_well_is_the_last_unbroken_row_of_good_looks() -> None:
     assert well_since(looks, 7.0) is None
 
 
-def test_a_failure_between_two_faults_is_told() -> None:
+def test_a_failure_between_two_faults_is_a_stray() -> None:
     second = replace(TRIAL, began_s=115.0, undone_s=116.0, recovered_s=117.0, until_s=118.0)
     lost = [request(due_s, failure="502") for due_s in (95.0, 101.0, 112.0, 116.0, 119.0)]
     run = Gathered(trials=[TRIAL, second], requests=[*lost, request(112.5)])
@@ -138,7 +138,7 @@ def test_failures_after_a_fault_that_was_not_recovered_from_are_its_doing() -> N
     assert strays(Gathered(trials=[never], requests=[request(112.0, failure="502")])) == []
 
 
-def test_what_the_interrupted_fault_cost_is_no_stray() -> None:
+def test_a_failure_of_the_interrupted_fault_is_no_stray() -> None:
     run = Gathered(trials=[TRIAL], requests=[request(due_s, failure="502") for due_s in (95.0, 119.0)])
     assert len(strays(run)) == 2
     run.interrupted = True

@@ -110,14 +110,14 @@ def test_a_fault_is_held_and_recovery_counts_from_the_start_of_its_end() -> None
     assert trial.until_s == trial.recovered_s + SETTLED_S
 
 
-def test_a_moments_fault_counts_from_its_beginning_and_is_watched_for_a_while() -> None:
+def test_recovery_of_an_instant_counts_from_its_beginning() -> None:
     world = World(heals_s=0.0)
     trial = world.trial(lasts_s=0.0)
     assert (trial.began_s, trial.undone_s) == (1000.0, 1000.0)
     assert trial.until_s == pytest.approx(1000.0 + TAKES_S + MOMENT_S)
 
 
-def test_who_falls_ill_again_has_not_recovered() -> None:
+def test_a_relapse_is_no_recovery() -> None:
     world = World()
 
     @contextmanager
@@ -134,14 +134,14 @@ def test_who_falls_ill_again_has_not_recovered() -> None:
     assert trial.recovered_s == pytest.approx(1008.0 + TAKES_S + 0.5 + 1.0, abs=0.11)
 
 
-def test_recovery_is_waited_for_longer_than_the_bound_but_not_for_ever() -> None:
+def test_recovery_is_awaited_for_twice_its_bound() -> None:
     world = World(heals_s=None)
     trial = world.trial()
     assert trial.recovered_s is None
     assert trial.until_s == pytest.approx(1008.0 + TAKES_S + PATIENCE * RECOVER_S + PATIENCE_S, abs=0.11)
 
 
-def test_a_beginning_that_fails_is_told() -> None:
+def test_a_failed_beginning_is_reported() -> None:
     world = World()
 
     @contextmanager
@@ -162,7 +162,7 @@ def test_a_beginning_that_fails_is_told() -> None:
         (lambda: 1 / 0, ("its check failed: ZeroDivisionError division by zero",)),
     ],
 )
-def test_a_check_is_asked_before_the_end_which_is_done_whatever_it_says(
+def test_a_check_runs_before_the_end_and_the_end_always_runs(
     verdict: Callable[[], str | None], wrong: tuple[str, ...]
 ) -> None:
     world = World()
@@ -227,7 +227,7 @@ def test_faults_share_a_scene_and_those_with_faketime_another() -> None:
     assert [trial.fault for trial in gathered.trials] == ["one", "two", "clock"]
 
 
-def test_no_fault_is_left_out_whatever_it_needs() -> None:
+def test_every_fault_runs_on_some_scene() -> None:
     world, progress, gathered = World(), RecordedProgress(), Gathered()
     needs = [(faketime, front) for faketime in (False, True) for front in FRONT_PORTS]
     faults = [world.fault(f"{each}", faketime=each[0], front=each[1]) for each in needs]
@@ -235,13 +235,13 @@ def test_no_fault_is_left_out_whatever_it_needs() -> None:
     assert {outcome.fault for outcome in gathered.outcomes} == {f"{each}" for each in needs}
 
 
-def test_after_a_fault_that_is_not_recovered_from_the_scene_is_made_anew() -> None:
+def test_a_fault_without_recovery_needs_a_new_scene() -> None:
     world, progress, gathered = World(heals_s=None), RecordedProgress(), Gathered()
     run([world.fault("one"), world.fault("two")], opened(world), gathered, progress)
     assert progress.lines == ["scene False", "one", "BROKEN", "scene False", "two", "BROKEN"]
 
 
-def test_a_new_scene_that_is_not_well_ends_the_run_and_what_came_out_is_kept() -> None:
+def test_a_new_scene_that_is_not_well_ends_the_run_and_keeps_earlier_results() -> None:
     world, progress, gathered = World(heals_s=None), RecordedProgress(), Gathered()
 
     @contextmanager

@@ -10,7 +10,7 @@ import pytest
 pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.timeout(1800)]
 
 
-def test_nothing_that_reads_is_broken_by_what_it_reads(tmp_path: Path) -> None:
+def test_no_reader_breaks_on_malformed_input(tmp_path: Path) -> None:
     fuzz = [sys.executable, "-m", "steelyard_loadtest", "fuzz", "--quick", "--out", str(tmp_path)]
     done = subprocess.run(["nice", "-n", "3", *fuzz], capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{done.stdout[-8000:]}\n{done.stderr[-2000:]}"

@@ -52,7 +52,7 @@ def _answer(server: str, named: str) -> Answer:
     return Answer(status=200, headers={"x-backend": server, "x-steelyard-server": named}, complete=True)
 
 
-def test_a_server_of_another_upstream_is_messages() -> None:
+def test_a_server_of_another_upstream_is_named() -> None:
     assert wrong_servers(CASE, [("web", "a"), ("login", "b")], [_answer("a", "a")]) == []
     assert wrong_servers(CASE, [("web", "b")], []) == ["a request for web went to b"]
     assert wrong_servers(CASE, [], [_answer("a", "b")]) == ["an answer 200 of a names b"]
@@ -88,5 +88,5 @@ def _unrest(*, all_stayed: bool = True, own: object = (), unlogged: int = 0, **m
         ({"picks": 4, "unlogged": 1}, []),
     ],
 )
-def test_what_is_left_is_messages(more: dict[str, Any], messages: list[str]) -> None:
+def test_remains_of_requests_are_named(more: dict[str, Any], messages: list[str]) -> None:
     assert _unrest(**more) == messages

@@ -32,7 +32,7 @@ def test_an_answer_is_named(answer: bytes, outcome: str) -> None:
     assert port_attack.outcome(answer) == outcome
 
 
-def test_no_hostile_table_is_one_that_nginx_would_rightly_believe() -> None:
+def test_no_hostile_table_is_a_valid_one() -> None:
     served = [f'"upstream":"{name}"'.encode() for name in ("web", *(f"u{number}" for number in range(9)))]
     assert not any(table in answer for answer in hostile_bytes.ANSWERS for table in served)
 
@@ -44,7 +44,7 @@ def test_a_seed_gives_the_same_bytes_again() -> None:
     assert len(set(drawn)) > 25
 
 
-def test_whatever_it_is_sent_a_port_s_outcome_has_a_name() -> None:
+def test_every_outcome_of_a_port_has_a_name() -> None:
     random = Random(5)
     with Answering(7) as server:
         outcomes = {
@@ -54,7 +54,7 @@ def test_whatever_it_is_sent_a_port_s_outcome_has_a_name() -> None:
     assert all(outcomes)
 
 
-def test_the_agent_never_raises_whatever_a_controller_answers() -> None:
+def test_no_answer_of_a_controller_makes_the_agent_raise() -> None:
     client = ControllerClient(None, timeout_s=0.2)
     with Answering(11) as server:
         for _ in range(20):
@@ -62,12 +62,12 @@ def test_the_agent_never_raises_whatever_a_controller_answers() -> None:
         assert server.answered == 20
 
 
-def test_nothing_is_left_of_what_did_nothing() -> None:
+def test_an_idle_process_shows_no_trace() -> None:
     pid = os.getpid()
     assert footprint.why_not_as_before(footprint.footprint([pid]), [pid]) is None
 
 
-def test_descriptors_that_stay_open_are_told() -> None:
+def test_descriptors_left_open_are_reported() -> None:
     pid = os.getpid()
     before = footprint.footprint([pid])
     opened = [socket.socket() for _ in range(MOST_KEPT + 1)]
@@ -80,14 +80,14 @@ def test_descriptors_that_stay_open_are_told() -> None:
     )
 
 
-def test_memory_that_grew_is_told() -> None:
+def test_grown_memory_is_reported() -> None:
     pid = os.getpid()
     now = footprint.footprint([pid])
     before = replace(now, resident_bytes=now.resident_bytes - MOST_GROWTH - MEGABYTE)
     assert "its memory grew by" in (footprint.why_not_as_before(before, [pid]) or "")
 
 
-def test_a_process_that_ended_is_told() -> None:
+def test_an_ended_process_is_reported() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         before = footprint.footprint([process.pid])
         process.communicate(b"\n")

@@ -25,12 +25,12 @@ def _named(target: Target) -> str:
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=_named)
-def test_a_decoder_takes_what_really_comes(target: Target) -> None:
+def test_a_decoder_accepts_realistic_input(target: Target) -> None:
     assert ACCEPTED in {outcome_of(target, seed) for seed in target.seeds}
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=_named)
-def test_a_decoder_keeps_its_promises_for_inputs_that_nobody_meant(target: Target) -> None:
+def test_a_decoder_keeps_its_promises_for_malformed_input(target: Target) -> None:
     random = Random(10)
     for _ in range(60):
         outcome_of(target, edits.an_input(random, target.seeds))
@@ -38,7 +38,7 @@ def test_a_decoder_keeps_its_promises_for_inputs_that_nobody_meant(target: Targe
 
 @pytest.mark.integration
 @pytest.mark.parametrize("name", luajit.LUA)
-def test_a_decoder_on_luajit_takes_what_really_comes_and_keeps_its_promises(name: str) -> None:
+def test_a_decoder_on_luajit_accepts_realistic_input_and_keeps_its_promises(name: str) -> None:
     random = Random(10)
     with luajit.judging() as ask:
         target = luajit.target(name, ask)
@@ -70,7 +70,7 @@ def _breaks_at_an_x(data: bytes) -> str:
     return ACCEPTED
 
 
-def test_what_breaks_a_promise_is_found_and_shrunk() -> None:
+def test_an_input_that_breaks_a_promise_is_shrunk() -> None:
     tally = generated.run(_of(_breaks_at_an_x), seconds=60, seed=1)
     assert [violation.input for violation in tally.violations] == [b"x"]
     assert tally.violations[0].what == "there is an x"
@@ -85,7 +85,7 @@ def test_an_exception_is_a_violation() -> None:
         outcome_of(_of(judge), b"x")
 
 
-def test_what_is_tried_is_counted_by_outcome() -> None:
+def test_inputs_are_counted_by_outcome() -> None:
     tally = generated.run(_of(lambda data: ACCEPTED if len(data) % 2 else "even"), seconds=0.1, seed=1)
     assert tally.tried == sum(tally.outcomes.values()) >= generated.LEAST
     assert set(tally.outcomes) == {ACCEPTED, "even"}

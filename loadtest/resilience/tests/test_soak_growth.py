@@ -49,5 +49,5 @@ def test_a_step_that_is_never_taken_back_and_a_late_leak_show_in_the_rise_alone(
     assert grown.by("descriptors") == 0
 
 
-def test_what_shrinks_has_grown_by_less_than_nothing() -> None:
+def test_shrinking_is_negative_growth() -> None:
     assert growth(TIMES_S, [5e6 - 1000 * at_s for at_s in TIMES_S]).by("private_bytes") < 0

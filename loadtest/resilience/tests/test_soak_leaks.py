@@ -140,14 +140,14 @@ def test_half_an_hour_finds_a_leak_of_two_kilobytes_a_second() -> None:
     assert wrong(judge(soaked({PROCESSES["controller-1"]: by_second(bytes=2048)}), SHORT)) == []
 
 
-def test_what_a_process_takes_while_it_warms_up_is_no_leak() -> None:
+def test_growth_during_warm_up_is_no_leak() -> None:
     def cache(at_s: float) -> Mapping[str, float]:
         return {"bytes": 30_000_000 * min(1.0, at_s / PYTHON.warm_after_s(SHORT.seconds))}
 
     assert wrong(judge(soaked({PROCESSES["controller-1"]: cache}), SHORT)) == []
 
 
-def test_the_workers_of_a_reload_are_not_held_against_those_of_before() -> None:
+def test_workers_before_and_after_a_reload_are_judged_apart() -> None:
     larger = {worker_pid(LAST, number): (lambda _: {"bytes": 9_000_000.0}) for number in range(2)}
     assert wrong(judge(soaked(larger), SHORT)) == []  # type: ignore[arg-type]
 
@@ -196,7 +196,7 @@ def test_one_failed_request_or_step_is_one_too_many(members: dict[str, object], 
         Ending(in_flight={"server-1": 0}, settled_s=0.2, workers_left=2, restarted=("agent-1 ended",)),
     ],
 )
-def test_what_is_left_at_the_end_is_judged(ending: Ending) -> None:
+def test_the_state_at_the_end_is_judged(ending: Ending) -> None:
     assert len(wrong(judge(soaked(ending=ending), SHORT))) == 1
 
 

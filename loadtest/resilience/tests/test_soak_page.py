@@ -73,7 +73,7 @@ def test_a_leak_is_a_line_with_its_size_its_rate_and_its_bound() -> None:
     assert "- Date: today" in text
 
 
-def test_the_first_line_says_that_all_is_well() -> None:
+def test_the_first_line_reports_a_pass() -> None:
     text = table.page(run(), verdict(4e6), PLAN, {}, None)
     assert text.splitlines()[0] == (
         "**1:59 minutes, 23,800 requests, 0 failed, 119 steps of churn, 1 reloads; PASS: nothing leaked**"
@@ -86,11 +86,11 @@ def test_a_process_that_was_not_judged_is_named() -> None:
     assert "FAIL: no process lived 30 s" in text
 
 
-def test_an_interrupted_run_passes_for_nothing() -> None:
+def test_an_interrupted_run_has_no_verdict() -> None:
     assert table.summary(run(interrupted=True), verdict(4e6)).endswith("; interrupted")
 
 
-def test_progress_tells_time_and_failures() -> None:
+def test_progress_shows_time_and_failures() -> None:
     assert table.describe(run(failures={"502": 3})) == "1:59 of 2:00 · 23,800 requests, 3 failed · 119 steps"
     assert table.describe(run(refused=("drain: 503",))).endswith("119 steps, 1 REFUSED")
 
@@ -120,7 +120,7 @@ def test_a_run_that_ended_at_once_can_be_drawn(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["--seconds", "89"], ["--seconds", "9000"]])
-def test_a_soak_that_could_tell_nothing_is_refused(
+def test_a_soak_too_short_to_judge_is_refused(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     parser = argparse.ArgumentParser()

@@ -67,7 +67,7 @@ def test_in_flight_is_counted_by_server_and_by_worker() -> None:
     assert readings.lua_bytes(status) == {7: 4096}
 
 
-def test_a_status_that_cannot_be_had_says_nothing() -> None:
+def test_a_missing_status_has_no_figures() -> None:
     assert readings.in_flight(None) == {}
     assert readings.lua_bytes(None) == {}
 

@@ -63,7 +63,7 @@ def test_every_step_is_one_that_a_declaration_allows_and_three_servers_always_se
         assert declared.up() >= 3, step.words
 
 
-def test_a_round_leaves_all_as_it_was() -> None:
+def test_a_round_restores_the_state_before_it() -> None:
     before, after = Declared(), Declared()
     for step in islice(steps("web", SERVERS, PICKERS), ROUND):
         after.take(step)
@@ -71,7 +71,7 @@ def test_a_round_leaves_all_as_it_was() -> None:
     assert after.as_it_stands() == before.as_it_stands()
 
 
-def test_each_round_brings_a_server_that_was_never_there() -> None:
+def test_each_round_adds_a_new_server() -> None:
     all_steps = islice(steps("web", SERVERS, PICKERS), 300 * ROUND)
     comes = [step for step in all_steps if step.words == "add a server"]
     assert len({step.path for step in comes}) == 300

@@ -75,6 +75,6 @@ def test_a_look_is_the_document_whatever_the_status() -> None:
         lambda port: http_ask.ask("127.0.0.1", port, "/", timeout_s=5.0),
     ],
 )
-def test_who_hangs_up_is_named(question: Callable[[int], object]) -> None:
+def test_an_error_names_the_address_that_hung_up(question: Callable[[int], object]) -> None:
     with answering() as (port, _), pytest.raises(ProgramError, match=f"127.0.0.1:{port} does not answer"):
         question(port)

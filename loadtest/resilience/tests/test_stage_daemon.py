@@ -34,7 +34,7 @@ def is_there(pid: int) -> bool:
         return False
 
 
-def test_it_stays_dead_until_it_is_told_to_start_again(daemon: Daemon) -> None:
+def test_a_dead_daemon_stays_dead_until_start(daemon: Daemon) -> None:
     assert (daemon.pid, daemon.children()) == (None, ())
     daemon.start("first")
     daemon.kill()
@@ -76,7 +76,7 @@ def test_a_pause_shows_and_ends(daemon: Daemon) -> None:
         assert daemon.pid is not None
 
 
-def test_one_that_is_paused_is_stopped_all_the_same(daemon: Daemon) -> None:
+def test_a_paused_daemon_can_be_stopped(daemon: Daemon) -> None:
     daemon.start()
     wait_for_child(daemon)
     daemon.pause()
@@ -84,7 +84,7 @@ def test_one_that_is_paused_is_stopped_all_the_same(daemon: Daemon) -> None:
     assert daemon.pid is None
 
 
-def test_what_does_not_run_takes_no_signals_and_what_runs_is_not_started_again(daemon: Daemon) -> None:
+def test_a_dead_daemon_refuses_signals_and_a_running_one_a_start(daemon: Daemon) -> None:
     with pytest.raises(ProgramError, match="parent does not run"):
         daemon.signal(signal.SIGHUP)
     with pytest.raises(ProgramError, match="parent does not run"):

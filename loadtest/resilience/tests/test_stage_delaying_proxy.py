@@ -73,7 +73,7 @@ def test_while_it_hangs_the_store_hears_and_the_client_does_not() -> None:
     through_the_proxy(talk)
 
 
-def test_what_waits_comes_by_the_delay_that_is_in_force_then() -> None:
+def test_a_new_delay_applies_to_waiting_bytes() -> None:
     async def talk(
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
@@ -93,7 +93,7 @@ def test_what_waits_comes_by_the_delay_that_is_in_force_then() -> None:
     through_the_proxy(talk)
 
 
-def test_what_drips_comes_byte_by_byte_until_it_does_not() -> None:
+def test_drip_sends_single_bytes_until_the_next_order() -> None:
     async def talk(
         reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lateness: Lateness, _: asyncio.Event
     ) -> None:
@@ -106,7 +106,7 @@ def test_what_drips_comes_byte_by_byte_until_it_does_not() -> None:
     through_the_proxy(talk)
 
 
-def test_a_store_that_is_not_there_resets_its_clients() -> None:
+def test_an_unreachable_store_resets_its_clients() -> None:
     async def run() -> None:
         closed = await asyncio.start_server(lambda _, __: None, "127.0.0.1", 0)
         address = closed.sockets[0].getsockname()

@@ -43,7 +43,7 @@ print(json.dumps({{"others": others, "pids": pids}}))
 """
 
 
-def test_a_store_that_is_cut_off_from_nginx_alone_is_done_without(tmp_path: Path) -> None:
+def test_the_cluster_works_with_a_store_cut_off_from_nginx_alone(tmp_path: Path) -> None:
     done = subprocess.run(
         ["unshare", "--net", "--mount", "--", sys.executable, "-c", SCRIPT, str(tmp_path / "stage")],
         capture_output=True,

@@ -9,7 +9,7 @@ from steelyard_resilience.stage.layout import Place
 from steelyard_resilience.stage.namespaces import Network
 
 
-def test_what_is_not_cut_can_be_mended() -> None:
+def test_mending_without_a_cut_is_harmless() -> None:
     Network({"edge": "10.213.0.10", "redis": "10.213.0.32"}).mend("edge", "redis")
 
 

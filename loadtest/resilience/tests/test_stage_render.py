@@ -55,20 +55,20 @@ def test_nginx_reads_its_secrets_from_files() -> None:
     assert 'controller_token = secret("/stage/secrets/read-token"),' in text
 
 
-def test_a_server_that_has_vanished_is_waited_for_as_long_as_the_bounds_say() -> None:
+def test_nginx_waits_for_a_vanished_server_as_long_as_the_bounds_assume() -> None:
     text = nginx(Settings())
     for option in ("fetch_interval_s = 0.5,", "hold_s = 60.0,", "drift_s = 300.0,"):
         assert option in text
     assert "proxy_read_timeout 3000ms;" in text
 
 
-def test_requests_that_nobody_counts_may_fill_the_servers_up() -> None:
+def test_unlogged_requests_may_reach_the_servers_limit() -> None:
     text = nginx(Settings())
     assert "location / { proxy_pass http://web; log_by_lua_block { return } }" in text
     assert "max_conns = 300," in text
 
 
-def test_workers_are_told_how_late_it_is() -> None:
+def test_workers_get_the_faked_clock() -> None:
     assert "\nenv " not in nginx(Settings())
     text = nginx(Settings(faketime=True), Path("/lib/faketime.so"))
     assert "\nenv FAKETIME_TIMESTAMP_FILE;\n" in text

@@ -92,7 +92,7 @@ def test_all_is_well() -> None:
         ),
     ],
 )
-def test_what_is_not_well_is_named(change: Callable[[Documents], object], reason: str) -> None:
+def test_each_problem_is_named(change: Callable[[Documents], object], reason: str) -> None:
     assert but(change) == reason
 
 
