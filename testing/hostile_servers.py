@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
-# Bytes come often enough that a timeout for each read never ends; all of them last 40 s.
+# Each byte arrives within a client's timeout for one read; all of them take 40 s.
 DRIP_EVERY_S = 0.05
 DRIPS = 800
 
