@@ -9,7 +9,6 @@ nginx without requests costs that serves these upstreams.
 import argparse
 import asyncio
 import gc
-import json
 import statistics
 import sys
 import tempfile
@@ -30,9 +29,10 @@ from steelyard_controller.store.redis_store import RedisStore
 from steelyard_controller.tick.outcome import Outcome
 from steelyard_controller.tick.overview import overview
 from steelyard_controller.tick.tick_loop import TickLoop
-from steelyard_protocol import sample_record, wire
+from steelyard_protocol import sample_record, traffic_report, wire
 from steelyard_protocol.memcached_pool import MemcachedPool
 from steelyard_protocol.sample_record import SampleRecord
+from steelyard_protocol.traffic_report import TrafficReport
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 import idle_nginx
@@ -107,7 +107,7 @@ async def _measure(
         began = time.process_time(), time.monotonic()
         await loop.tick(float(tick), lease=lease, certain=lambda: True, addresses={})
         used.append((time.process_time() - began[0], time.monotonic() - began[1]))
-        outcomes = [_checked(loop, name, peers) for name in names]
+        outcomes = [_checked(loop, name, peers, balancers) for name in names]
     began_s = time.process_time()
     overview(outcomes[-1], loop.cycles[names[-1]].declaration)
     print(f"# overview of {peers} servers: {1000 * (time.process_time() - began_s):.1f} ms", file=sys.stderr)
@@ -116,11 +116,14 @@ async def _measure(
     return used[1:]
 
 
-def _checked(loop: TickLoop, name: str, peers: int) -> Outcome:
-    """Return an upstream's outcome; a tick that did not do all its work is no measurement."""
+def _checked(loop: TickLoop, name: str, peers: int, balancers: int) -> Outcome:
+    """Return an upstream's outcome; an incomplete tick is not a measurement."""
     outcome = loop.cycles[name].outcome
-    if outcome is None or outcome.degraded or len(outcome.inbox.samples) != peers:
-        sys.exit(f"bench_cycle: the tick of {name} was not whole: {outcome and outcome.degraded}")
+    if outcome is None or outcome.degraded:
+        sys.exit(f"bench_cycle: the tick of {name} was incomplete: {outcome and outcome.degraded}")
+    read = len(outcome.inbox.samples), len(outcome.inbox.reports)
+    if read != (peers, balancers):
+        sys.exit(f"bench_cycle: the tick of {name} read {read} samples and reports, not {(peers, balancers)}")
     return outcome
 
 
@@ -144,12 +147,12 @@ def _fill(port: int, loop: TickLoop, names: list[str], tick: int) -> None:
         )
         count = len(ids)
         for lb in upstream.load_balancers:
-            report = {
-                "v": 2, "upstream": name, "lb": lb, "boot": "b", "seq": tick, "interval_s": 1.0, "ids": ids,
-                "completed": [100 + row % 7 for row in range(count)], "failed": [0] * count,
-                "in_flight": [2] * count, "latency_ms": [4.1] * count,
-            }  # fmt: skip
-            client.set(wire.traffic_key(name, lb), json.dumps(report).encode(), noreply=False)
+            report = TrafficReport(
+                upstream=name, lb=lb, boot="b", seq=tick, sent_at_ms=1_790_000_000_000 + 1000 * tick,
+                interval_s=1.0, ids=ids, completed=[100 + row % 7 for row in range(count)],
+                failed=[0] * count, in_flight=[2] * count, latency_ms=[4.1] * count,
+            )  # fmt: skip
+            client.set(wire.traffic_key(name, lb), traffic_report.encode(report), noreply=False)
     client.close()
 
 
