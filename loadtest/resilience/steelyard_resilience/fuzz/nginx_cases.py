@@ -87,7 +87,8 @@ http {{
       local open, kept, waiting = 0, 0, 0
       for _ in pairs(worker.requests.open) do open = open + 1 end
       for _, one in ipairs(worker.requests.spare) do
-        kept = kept + ((one.n ~= 0 or one.reserved or one.queue or one.held) and 1 or 0)
+        local is_used = one.tries.n ~= 0 or one.reservation.peer or one.place.queue or one.held_cell
+        kept = kept + (is_used and 1 or 0)
       end
       for _, live in pairs(worker.upstreams) do waiting = waiting + #(live.waiting or {{}}) end
       ngx.say('{{"requests open": ', open, ', "reservations": ', kept, ', "queue places": ', waiting, '}}')
