@@ -205,6 +205,8 @@ def _tables(given: Given, file: SettingsFile | None, environment: Mapping[str, s
             documents[name] = json.loads(environment[variable])
         except ValueError as error:
             raise SettingsError(f"{variable}: it is not JSON: {error}") from None
+        except RecursionError:
+            raise SettingsError(f"{variable}: its arrays or objects are nested too deeply") from None
     try:
         return _Tables.model_validate(documents)
     except ValidationError as error:
@@ -221,7 +223,7 @@ def _tables(given: Given, file: SettingsFile | None, environment: Mapping[str, s
 
 
 def _dotted(place: Sequence[str | int]) -> str:
-    return ".".join(map(str, place))
+    return program_settings.printable(".".join(map(str, place)))
 
 
 class _Loader(yaml.SafeLoader):

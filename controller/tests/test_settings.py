@@ -170,6 +170,24 @@ def test_a_mistake_names_the_field_and_the_remedy(tmp_path: Path, text: str, mes
         load(_file(tmp_path, text))
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[", "STEELYARD_UPSTREAMS: it is not JSON: "),
+        ("[" * 20_000, "STEELYARD_UPSTREAMS: its arrays or objects are nested too deeply"),
+        (r'{"web": {"a\nb": 5}}', r"STEELYARD_UPSTREAMS: upstreams.web.a\nb: there is no such field"),
+    ],
+)
+def test_a_mistake_in_a_variable_with_json_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, text: str, message: str
+) -> None:
+    monkeypatch.setenv("STEELYARD_UPSTREAMS", text)
+    with pytest.raises(SettingsError) as raised:
+        load([])
+    assert str(raised.value).startswith(message)
+    assert "\n" not in str(raised.value)
+
+
 def test_an_empty_list_is_an_empty_text(tmp_path: Path) -> None:
     assert load(_file(tmp_path, "load_balancers: []")).load_balancers == ()
 

@@ -233,7 +233,7 @@ class SettingsFile:
         """Return a person's name for a place in the file: the file, the line and the key."""
         line = self.line_of(place)
         at = "" if line is None else f", line {line}"
-        return f"{self.path}{at}: {_printable('.'.join(map(str, place)))}"
+        return f"{self.path}{at}: {printable('.'.join(map(str, place)))}"
 
 
 def read_file(
@@ -303,6 +303,11 @@ def collect(
     return Given(flags, texts, () if file is None else file.mistakes)
 
 
+def printable(text: str) -> str:
+    """Return a text on one line, with a line break or another control character as an escape."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
 class _Parser(argparse.ArgumentParser):
     command = ""
 
@@ -345,11 +350,6 @@ def _unknown(key: str, known: Sequence[str], secret: str | None) -> str:
 
     close = difflib.get_close_matches(str(key), known, n=1, cutoff=0.75)
     return f"is no setting: write {close[0]}" if close else f"is no setting; write {', '.join(sorted(known))}"
-
-
-def _printable(text: str) -> str:
-    # A message is one line, and leaves the terminal as it is.
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def _masked(text: str) -> str:
