@@ -68,6 +68,12 @@ describe("the decoder refuses", function()
         { "an address that is too long", "range", with("10.0.0.12:80", ("1"):rep(200)) },
         { "an octal-looking address", "range", with("10.0.0.12:80", "010.0.0.12:80") },
     }
+    it("a name with a line end, in one line", function()
+        local _, refused = weight_table.decode(with("steelyard", "steel\\nyard"))
+        assert.equal("name", refused.reason)
+        assert.truthy(refused.detail:find([["steel\nyard"]], 1, true), refused.detail)
+    end)
+
     for _, case in ipairs(cases) do
         it(case[1] .. " (" .. case[2] .. ")", function()
             assert.equal(case[2], reason_of(case[3]))

@@ -69,7 +69,7 @@ end
 local function shown(value)
     local kind = type(value)
     if kind == "string" then
-        return string.format("%q", string.sub(value, 1, 60))
+        return (string.gsub(string.format("%q", string.sub(value, 1, 60)), "\n", "n")) -- %q leaves line ends as they are
     elseif kind == "table" then
         return "an object or array"
     elseif value == json.null then
