@@ -16,6 +16,7 @@ from steelyard_protocol.secret_file import SecretFileError
 from steelyard_controller import generated_token
 from steelyard_controller.api import token_file
 from steelyard_controller.api.tokens import Access, BadToken, Named, access, checked, tokens_of
+from steelyard_controller.flags import FLAGS
 from steelyard_controller.messages.keyring import Keyring
 from steelyard_controller.settings import Settings
 
@@ -37,7 +38,7 @@ class Credentials:
 
 def read(settings: Settings) -> Credentials:
     """Return the secrets; raise `SettingsError`, `SecretFileError`."""
-    admin = _tokens("admin_token", settings.admin_token_file, settings.admin_token)
+    admin = _tokens("admin-token", settings.admin_token_file, settings.admin_token)
     file: Path | None = None
     generated = not_generated = None
     named = Named() if settings.tokens_file is None else token_file.read(settings.tokens_file)
@@ -53,23 +54,23 @@ def read(settings: Settings) -> Credentials:
     key = secret_file.key(settings.key_file, settings.key)
     if key is None and settings.derived_keys != "off":
         raise SettingsError(
-            "derived_keys: there is no shared key to derive them from: set --key-file, or remove derived_keys"
+            "--derived-keys: there is no shared key to derive them from: set --key-file, or leave it out"
         )
     return Credentials(
         keys=Keyring(shared=key, derived=settings.derived_keys),
         access=access(
             admin=admin,
-            agent=_tokens("agent_token", settings.agent_token_file, settings.agent_token),
-            read=_tokens("read_token", settings.read_token_file, settings.read_token),
+            agent=_tokens("agent-token", settings.agent_token_file, settings.agent_token),
+            read=_tokens("read-token", settings.read_token_file, settings.read_token),
             generated=generated,
             key=None if settings.derived_keys == "off" else key,
             named=named,
         ),
         generated_file=file,
         not_generated=not_generated,
-        state_password=_password("state_password", settings.state_password_file, settings.state_password),
+        state_password=_password("state-password", settings.state_password_file, settings.state_password),
         sentinel_password=_password(
-            "sentinel_password", settings.sentinel_password_file, settings.sentinel_password
+            "sentinel-password", settings.sentinel_password_file, settings.sentinel_password
         ),
     )
 
@@ -96,14 +97,14 @@ def _tokens(name: str, file: Path | None, secret: str | None) -> tuple[str, ...]
     try:
         return () if secret is None else (checked(secret),)
     except BadToken as error:
-        raise SettingsError(f"{name}: {error}") from None
+        raise SettingsError(f"{FLAGS.variable(name)}: {error}") from None
 
 
 def _password(name: str, file: Path | None, secret: str | None) -> str | None:
     if file is not None:
         return secret_file.read(file, "password", _password_of)
     if secret == "":
-        raise SettingsError(f"{name}: it is empty; remove it if there is no password")
+        raise SettingsError(f"{FLAGS.variable(name)}: it is empty; remove it if there is no password")
     return secret
 
 

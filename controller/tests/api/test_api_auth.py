@@ -11,6 +11,7 @@ from steelyard_controller.api.problems import ProblemError
 from steelyard_controller.api.tokens import ANYBODY, Access, BadToken, Grant, access, tokens_of
 from steelyard_controller.settings import load
 from steelyard_protocol import derived_keys, secret_file
+from steelyard_protocol.program_settings import SettingsError
 from steelyard_protocol.secret_file import SecretFileError
 
 from .serving import ADMIN, AGENT, READ, WEB, bearer, serving
@@ -314,3 +315,28 @@ def test_a_controller_that_can_keep_no_token_says_so_and_goes_on(
     assert refusal(known.access, asked()) == 403
     monkeypatch.setenv("STEELYARD_ADMIN_TOKEN", ADMIN)
     assert credentials.read(load([], os.environ)).not_generated is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "message"),
+    [
+        (
+            [],
+            {"STEELYARD_ADMIN_TOKEN": ADMIN, "STEELYARD_READ_TOKEN": "x"},
+            "STEELYARD_READ_TOKEN: a token has",
+        ),
+        ([], {"STEELYARD_ADMIN_TOKEN": ""}, "STEELYARD_ADMIN_TOKEN: a token has at least 16"),
+        ([], {"STEELYARD_STATE_PASSWORD": ""}, "STEELYARD_STATE_PASSWORD: it is empty"),
+        (["--derived-keys", "require"], {}, "--derived-keys: there is no shared key"),
+    ],
+)
+def test_a_wrong_secret_is_named_by_its_variable(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    environment: dict[str, str],
+    message: str,
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with pytest.raises(SettingsError, match=f"^{message}"):
+        credentials.read(load(arguments, environment))
