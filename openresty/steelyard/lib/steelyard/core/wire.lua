@@ -69,7 +69,8 @@ end
 local function shown(value)
     local kind = type(value)
     if kind == "string" then
-        return (string.gsub(string.format("%q", string.sub(value, 1, 60)), "\n", "n")) -- %q leaves line ends as they are
+        local quoted = string.format("%q", string.sub(value, 1, 60))
+        return (string.gsub(quoted, "\n", "n")) -- %q puts a backslash before a line end
     elseif kind == "table" then
         return "an object or array"
     elseif value == json.null then
