@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from steelyard_protocol import program_settings, setting_values, signature, wire
 from steelyard_protocol.program_settings import Given, ParsedFile, SettingsError, SettingsFile
 
+from steelyard_controller import yaml_text
 from steelyard_controller.declarations.upstream import Name, Upstream
 from steelyard_controller.declarations.validation_messages import message
 from steelyard_controller.flags import FLAGS, TABLES
@@ -226,53 +226,15 @@ def _dotted(place: Sequence[str | int]) -> str:
     return program_settings.printable(".".join(map(str, place)))
 
 
-class _Loader(yaml.SafeLoader):
-    """A loader that raises a YAMLError with the line for every mistake."""
-
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> object:
-        """Return the value of a node; for a wrong date, tag or number PyYAML raises errors of any type."""
-        try:
-            return super().construct_object(node, deep)
-        except (ValueError, KeyError, IndexError, AttributeError, TypeError):
-            raise yaml.constructor.ConstructorError(
-                None, None, "no such date, number or other value of this type", node.start_mark
-            ) from None
-
-
 def _yaml(text: str) -> ParsedFile:
-    try:
-        loader = _Loader(text)  # raises for a control character
-        root = loader.get_single_node()
-        document = None if root is None else loader.construct_document(root)
-    except yaml.YAMLError as error:
-        raise ValueError(f"it is not YAML: {' '.join(str(error).split())}") from None
-    except RecursionError:
-        raise ValueError("its lists or mappings are nested too deeply") from None
-    if document is None:
-        document = {}
-    if not isinstance(document, dict):
-        raise ValueError(f"it must hold keys such as `upstreams:`, not a {type(document).__name__}")
-    for key in document:
+    document = yaml_text.parse(text)
+    values = {} if document.value is None else document.value
+    if not isinstance(values, dict):
+        raise ValueError(f"it must hold keys such as `upstreams:`, not a {type(values).__name__}")
+    for key in values:
         if not isinstance(key, str):
             raise ValueError(f"its key {key} is no setting: write keys such as `upstreams:`")
-    return ParsedFile(values=document, line_of=lambda place: _line(root, place))
-
-
-def _line(node: yaml.Node | None, place: Sequence[str | int]) -> int | None:
-    """Return the line of the innermost part of a place that stands in the file."""
-    line = None
-    for part in place:
-        if isinstance(node, yaml.MappingNode):
-            pair = next((pair for pair in node.value if pair[0].value == str(part)), None)
-            if pair is None:
-                break
-            line, node = pair[0].start_mark.line + 1, pair[1]
-        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
-            node = node.value[part]
-            line = node.start_mark.line + 1
-        else:
-            break
-    return line
+    return ParsedFile(values=values, line_of=document.line_of)
 
 
 def _path(text: str) -> Path:

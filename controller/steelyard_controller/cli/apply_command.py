@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import yaml
 from pydantic import ValidationError
 
+from steelyard_controller import yaml_text
 from steelyard_controller.cli import connection_flags, error_answers
 from steelyard_controller.cli.api_client import path
 from steelyard_controller.cli.api_documents import Change, Overview, Upstreams
@@ -90,11 +91,13 @@ def _sections(file: Path) -> "dict[str, Upstream]":
     from steelyard_controller.declarations.upstream import Upstream
 
     try:
-        document = yaml.safe_load(file.read_text(encoding="utf-8"))
+        document = yaml_text.parse(file.read_text(encoding="utf-8")).value
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} is not YAML: {error}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{file}: it is not UTF-8") from None
+    except ValueError as error:
+        raise UsageError(f"{file}: {error}") from None
     upstreams = document.get("upstreams") if isinstance(document, dict) else None
     if not isinstance(upstreams, Mapping) or not upstreams:
         raise UsageError(f"{file} declares no upstream: write them below `upstreams:`, by name")

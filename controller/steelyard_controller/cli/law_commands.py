@@ -10,8 +10,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import yaml
-
+from steelyard_controller import yaml_text
 from steelyard_controller.cli import connection_flags
 from steelyard_controller.cli.exit_status import Exit, UsageError
 from steelyard_controller.cli.terminal.output import Output
@@ -137,8 +136,8 @@ def _from_config(path: Path | None) -> Mapping[str, float]:
     if path is None:
         return {}
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
+        document = yaml_text.parse(path.read_text(encoding="utf-8")).value
+    except (OSError, ValueError) as error:
         raise UsageError(f"--config {path}: {error}") from None
     if isinstance(document, dict) and isinstance(document.get("parameters"), dict):
         document = document["parameters"]

@@ -127,7 +127,10 @@ def test_a_wrong_argument_is_one_line_and_status_2(
     ("text", "message"),
     [
         ("peers: []", "declares no upstream: write them below `upstreams:`"),
-        ("[1", "is not YAML: "),
+        ("[1", ": it is not YAML: "),
+        ("upstreams: !!bool maybe", ": it is not YAML: no such date, number or other value"),
+        ("upstreams: 2001-02-30", ": it is not YAML: no such date, number or other value"),
+        ("[" * 5000, ": its lists or mappings are nested too deeply"),
         ("upstreams: {web: {peers: [{id: a, address: '10.0.0.1'}]}}", ": web: peers.0.address: "),
         ("upstreams: {'a b': {}}", "'a b' cannot be the name of an upstream"),
     ],
