@@ -4,6 +4,7 @@ A running cluster takes the place of the rig's servers and balancer: nothing is 
 """
 
 import argparse
+import platform
 import sys
 from dataclasses import replace
 from functools import partial
@@ -17,7 +18,7 @@ from steelyard_loadtest.machine.errors import SetupError
 from steelyard_loadtest.machine.find_programs import find
 from steelyard_loadtest.machine.http_ask import why_not_ok
 from steelyard_loadtest.measurements.trials import Results, Trial
-from steelyard_loadtest.reporting.conditions import conditions
+from steelyard_loadtest.reporting.conditions import conditions, version_of
 from steelyard_loadtest.reporting.exit_status import INTERRUPTED, exit_status
 from steelyard_loadtest.reporting.flags import Subparsers, whole
 from steelyard_loadtest.reporting.markdown import bullets, document, image
@@ -121,7 +122,9 @@ def _run(options: argparse.Namespace) -> int:
     """Run the demo; 0, 1 (the cluster is not ready: see stderr) or 130 (Ctrl-C, results kept)."""
     cluster = cluster_of(options)
     scenario = scenario_of(cluster, options.seconds)
-    known = conditions(sys.argv[1:], {})
+    known = conditions(
+        sys.argv[1:], {"nginx": version_of(["nginx", "-v"]), "Python": platform.python_version()}
+    )
     results = Results(scenarios=(scenario,))
     try:
         known["Load"] = _measure(cluster, options.out, results)
