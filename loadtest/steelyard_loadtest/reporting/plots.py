@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import FuncFormatter
 
 from steelyard_loadtest.reporting import plot_style
 from steelyard_loadtest.reporting.plot_style import FAINT, INK, REFERENCE, Place, canvas, headline
@@ -175,7 +175,8 @@ def _panel(axes: Axes, panel: Panel) -> None:
         axes.text(0.5, 0.5, panel.empty, transform=axes.transAxes, ha="center", color=FAINT)
     _scale(axes, "y", panel.y_scale, values)
     if panel.y_percent:
-        axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
+        # As many decimals as the tick needs: idle servers use parts of a percent.
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.6g} %"))
     axes.set_xlim(*panel.x_limits)
     if panel.y_limits != (None, None):
         axes.set_ylim(*panel.y_limits)
