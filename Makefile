@@ -28,7 +28,7 @@ down:  ## stop the cluster
 	@if [ -x $(BIN)/steelyard-loadtest ]; then $(CLUSTER) down; else echo "steelyard: was not running"; fi
 
 status:  ## check every part of the cluster
-	@$(CLUSTER) status
+	@if [ -x $(BIN)/steelyard-loadtest ]; then $(CLUSTER) status; else echo "steelyard: not running; start it with: make up"; exit 3; fi
 
 demo:  ## load the running cluster for two minutes, burn a CPU, plot what happened
 	@scripts/setup --with-load
