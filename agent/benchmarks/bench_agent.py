@@ -33,7 +33,7 @@ TARGET_CPU = 0.005
 
 TARGET_BYTES = 40_000_000
 
-# Imports and the first look at the hardware are paid once, and not a tick's cost.
+# Imports and the first list of the devices happen once, and are no part of a tick's cost.
 WARM_UP_S = 3.0
 
 CASES: Mapping[str, Sequence[str]] = {

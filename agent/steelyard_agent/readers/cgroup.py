@@ -19,9 +19,9 @@ from steelyard_agent.cgroup_text import Cgroup
 from steelyard_agent.moment import Moment
 from steelyard_agent.readers import cgroup_files, uptime
 from steelyard_agent.readers.files import ColumnReader
-from steelyard_agent.readers.hardware import Hardware, devices_below
+from steelyard_agent.readers.machine_counters import MachineCounters, devices_below
 from steelyard_agent.scopes.cgroup import CgroupReading, Level, tightest
-from steelyard_agent.scopes.hardware import NicCounters
+from steelyard_agent.scopes.machine_utilization import NicCounters
 from steelyard_agent.scopes.reading import Absent
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class CgroupReader:
 
     `count_net`: count NICs, either those that `nics` returns or this process's, if its network namespace
     is the group's own. With several groups, `name` is this one's, and all of them
-    share `hardware` and `moment`.
+    share `machine` and `moment`.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class CgroupReader:
         nics: Callable[[], Mapping[str, NicCounters]] | None = None,
         extras: bool = False,
         name: str = "",
-        hardware: Hardware | None = None,
+        machine: MachineCounters | None = None,
         moment: Moment | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -76,8 +76,8 @@ class CgroupReader:
         self._find = find or (lambda: _own_container(root))
         self._began_s = uptime.container_began_s(root) if find is None else None
         self._columns = ColumnReader(name)
-        self._hardware = hardware or Hardware(devices_below(root), self._columns)
-        self._nics = nics or self._hardware.nics
+        self._machine = machine or MachineCounters(devices_below(root), self._columns)
+        self._nics = nics or self._machine.nics
         self._net_source = {} if nics is None else {"net": "/proc/PID/net/dev of a process of it"}
         self._moment = moment or Moment(span_s=0.0)
         self._groups: Mapping[str, Cgroup] = {}
@@ -105,7 +105,7 @@ class CgroupReader:
                 return self()
             whose = f"{self._name}: its" if self._name else "the"
             return Absent(f"{whose} control group cannot be found ({error})")
-        self._hardware.refresh(at_s)
+        self._machine.refresh(at_s)
         self._moment.at(at_s)
         return self._reading(at_s, identity, self._name or group.folder)
 
@@ -124,19 +124,19 @@ class CgroupReader:
         return cgroup_files.quota_cores(self._root, group) != cores
 
     def _reading(self, at_s: float, identity: tuple[object, ...], name: str) -> CgroupReading:
-        read, once, hardware, root = self._columns.read, self._moment.read, self._hardware, self._root
-        whole = hardware.disks.values()
+        read, once, machine, root = self._columns.read, self._moment.read, self._machine, self._root
+        whole = machine.disks.values()
         return CgroupReading(
             at_s=at_s,
             identity=identity,
             name=name,
             cpu=tuple(self._used(*level, "cpu", cgroup_files.used_s) for level in self._levels.cpu),
             cpuset_cores=self._levels.cpuset_cores,
-            machine_cores=read("the number of cores", lambda: once("cores", hardware.devices.cores)),
+            machine_cores=read("the number of cores", lambda: once("cores", machine.devices.cores)),
             memory=tuple(
                 self._used(*level, "memory", cgroup_files.used_bytes) for level in self._levels.memory
             ),
-            machine_memory=read("memory size", lambda: once("memory", hardware.memory)),
+            machine_memory=read("memory size", lambda: once("memory", machine.memory)),
             nics=read("net", self._nics) if self._count_net else None,
             io_stalled_s=self._of(
                 "blkio", "io pressure", lambda group: cgroup_files.io_stalled_s(root, group)
@@ -148,7 +148,7 @@ class CgroupReader:
             if self._extras
             else None,
             up_s=None if self._began_s is None else max(0.0, uptime.since_boot_s() - self._began_s),
-            stalled_s=(read("pressure", hardware.devices.stalled_s) or {}) if self._extras else {},
+            stalled_s=(read("pressure", machine.devices.stalled_s) or {}) if self._extras else {},
             sources=self._sources,
         )
 

@@ -1,6 +1,7 @@
 """Reads the host scope: a whole machine, bare metal or virtual.
 
-I/O only. Inside a container these are the host's figures, not the container's.
+I/O only. `machine_counters` reads each counter, and chooses the CPU time that counts as busy (stolen time
+does). Inside a container these are the host's figures, not the container's.
 """
 
 import time
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from steelyard_agent.readers import uptime
 from steelyard_agent.readers.files import ColumnReader
-from steelyard_agent.readers.hardware import Hardware, devices_below
+from steelyard_agent.readers.machine_counters import MachineCounters, devices_below
 from steelyard_agent.scopes.host import HostReading
 
 
@@ -31,19 +32,19 @@ class HostReader:
         self._clock = clock
         self._columns = ColumnReader()
         self._devices = devices_below(root)
-        self._hardware = Hardware(self._devices, self._columns)
+        self._machine = MachineCounters(self._devices, self._columns)
 
     def __call__(self) -> HostReading:
         """Read every column there is; never raises."""
-        at_s, read, hardware, devices = self._clock(), self._columns.read, self._hardware, self._devices
-        hardware.refresh(at_s)
+        at_s, read, machine, devices = self._clock(), self._columns.read, self._machine, self._devices
+        machine.refresh(at_s)
         return HostReading(
             at_s=at_s,
             cores=read("the number of cores", devices.cores),
-            cpu_busy_s=read("cpu", hardware.busy_s),
-            memory=read("memory", hardware.memory),
-            nics=read("net", hardware.nics),
-            disk_busy_s=read("io", hardware.disk_busy_s),
+            cpu_busy_s=read("cpu", machine.busy_s),
+            memory=read("memory", machine.memory),
+            nics=read("net", machine.nics),
+            disk_busy_s=read("io", machine.disk_busy_s),
             up_s=uptime.machine_s(self._root),
             stalled_s=(read("pressure", devices.stalled_s) or {}) if self._extras else {},
             sources=devices.sources,

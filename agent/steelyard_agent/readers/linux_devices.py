@@ -13,7 +13,7 @@ from pathlib import Path
 
 from steelyard_agent import proc_text
 from steelyard_agent.readers.files import below, exists, read, read_or_none
-from steelyard_agent.scopes.hardware import NicKind
+from steelyard_agent.scopes.machine_utilization import NicKind
 
 SOURCES = {
     "cpu": "/proc/stat",

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import psutil
 
 from steelyard_agent.proc_text import BYTES_PER_S_IN_A_MEGABIT
-from steelyard_agent.scopes.hardware import NicKind
+from steelyard_agent.scopes.machine_utilization import NicKind
 
 SOURCES = {
     "cpu": "psutil.cpu_times",

@@ -14,7 +14,7 @@ from pathlib import Path
 from steelyard_agent import proc_text
 from steelyard_agent.cgroup_text import Cgroup
 from steelyard_agent.readers.files import below, read_or_none
-from steelyard_agent.scopes.hardware import NicCounters
+from steelyard_agent.scopes.machine_utilization import NicCounters
 
 # Dozens of NICs.
 MOST_BYTES = 64 * 1024

@@ -25,8 +25,9 @@ CPUCLOCK_SCHED = 2
 # With fewer threads in the tree it is not worth counting the machine's processes.
 FEW_THREADS = 64
 
-# This many threads' lists of children take as long to read as a scan takes for one process.
-LISTS_A_PROCESS = 4
+# The kernel has a list of children for each thread. To read four of them takes as long as a scan of all
+# processes takes for each process.
+CHILD_LISTS_PER_SCANNED_PROCESS = 4
 
 # A process that started this long after its PID file was written is another one with the same number. A
 # number reused sooner goes unnoticed. A smaller bound would misjudge a machine whose wall
@@ -129,13 +130,15 @@ class ProcessReader:
         # A list is a file for each thread of the tree, a scan one for each process of the machine.
         if not exists(f"{self._proc}/{root.pid}/task/{root.pid}/children"):
             return False
-        return self._threads <= FEW_THREADS or self._threads <= LISTS_A_PROCESS * len(psutil.pids())
+        if self._threads <= FEW_THREADS:
+            return True
+        return self._threads <= CHILD_LISTS_PER_SCANNED_PROCESS * len(psutil.pids())
 
     def _listed(self, root: psutil.Process) -> Iterator[tuple[psutil.Process, int]]:
         """Yield each descendant and its parent, from each thread's list of forked children."""
-        # Making a Process costs as much as reading it, so those of the last reading are used again. If
-        # another process has its number by now, its parent's reaped time makes the sum right all the same. Or
-        # its counters are behind, and there is no figure for once.
+        # Making a Process costs as much as reading it, so this reading uses the objects of the last one. If
+        # another process has the same number by now, its parent's reaped time keeps the sum right. If the new
+        # process's counters are lower, this one sample has no CPU figure.
         seen, waiting = {root.pid}, [root.pid]
         while waiting:
             parent = waiting.pop()

@@ -6,7 +6,7 @@ compared with the use at its own level. The level nearest to its limit counts:
     cpu = max over levels of  CPU seconds / T / min(quota, CPUs of the cpuset, cores of the machine)
     mem = max over levels of  (usage - inactive file cache) / min(limit, memory of the machine)
     io  = operations / T / --io-capacity if given, else seconds with some waiting task / T
-    net: the busiest NIC, see `hardware`
+    net: the busiest NIC, see `machine_utilization`
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from steelyard_agent.evidence import MAX_CPU_UTILIZATION, Evidence, rate, share, unmeasured
 from steelyard_agent.sample import Indicators, Sample, first_known, from_evidence
-from steelyard_agent.scopes import hardware
-from steelyard_agent.scopes.hardware import MemoryGauge, NicCounters
+from steelyard_agent.scopes import machine_utilization
+from steelyard_agent.scopes.machine_utilization import MemoryGauge, NicCounters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ def sample(
     memory_bytes = tightest([*(level.limit for level in after.memory), _machine_bytes(after)])
     capacity = Indicators(
         cpu=first_known(limits.cpu, cores),
-        net=first_known(limits.net, hardware.fastest_nic(after.nics)),
+        net=first_known(limits.net, machine_utilization.fastest_nic(after.nics)),
         io=limits.io,
         mem=first_known(limits.mem, memory_bytes),
     )
@@ -94,11 +94,13 @@ def sample(
         capacity,
         [
             _cpu(before, after, interval_s, limits.cpu),
-            hardware.busiest_nic(before.nics, after.nics, interval_s, limits.net, after.sources),
+            machine_utilization.busiest_nic(before.nics, after.nics, interval_s, limits.net, after.sources),
             _io(before, after, interval_s, limits.io),
             _memory(after, limits.mem),
             *_throttled(before, after, interval_s),
-            *hardware.pressure(before.stalled_s, after.stalled_s, interval_s, after.sources.get("psi")),
+            *machine_utilization.pressure(
+                before.stalled_s, after.stalled_s, interval_s, after.sources.get("psi")
+            ),
         ],
     )
 

@@ -3,7 +3,7 @@
 Pure. Averages over the interval T between the readings:
 
     cpu = busy seconds / (T x cores)      mem = (total - available) / total, at the later reading
-    net, io: the busiest NIC and disk, see `hardware`
+    net, io: the busiest NIC and disk, see `machine_utilization`
 """
 
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from steelyard_agent.evidence import MAX_CPU_UTILIZATION, rate, share, unmeasured
 from steelyard_agent.sample import Indicators, Sample, first_known, from_evidence
-from steelyard_agent.scopes import hardware
-from steelyard_agent.scopes.hardware import MemoryGauge, NicCounters
+from steelyard_agent.scopes import machine_utilization
+from steelyard_agent.scopes.machine_utilization import MemoryGauge, NicCounters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ def sample(before: HostReading, after: HostReading, interval_s: float, limits: I
     memory, sources = after.memory, after.sources
     capacity = Indicators(
         cpu=first_known(limits.cpu, after.cores),
-        net=first_known(limits.net, hardware.fastest_nic(after.nics)),
+        net=first_known(limits.net, machine_utilization.fastest_nic(after.nics)),
         io=limits.io,
         mem=first_known(limits.mem, memory.total_bytes if memory else None),
     )
@@ -58,8 +58,8 @@ def sample(before: HostReading, after: HostReading, interval_s: float, limits: I
                 high=MAX_CPU_UTILIZATION,
                 sources=(sources.get("cpu"), "--cpu-limit" if limits.cpu else sources.get("cores")),
             ),
-            hardware.busiest_nic(before.nics, after.nics, interval_s, limits.net, sources),
-            hardware.busiest_disk(before.disk_busy_s, after.disk_busy_s, interval_s, sources)
+            machine_utilization.busiest_nic(before.nics, after.nics, interval_s, limits.net, sources),
+            machine_utilization.busiest_disk(before.disk_busy_s, after.disk_busy_s, interval_s, sources)
             if "io" not in after.lacking
             else unmeasured("io", after.lacking["io"]),
             share(
@@ -70,7 +70,7 @@ def sample(before: HostReading, after: HostReading, interval_s: float, limits: I
                 sources=(sources.get("mem"), "--mem-limit" if limits.mem else None),
                 note="all but the memory that the kernel can reclaim at once",
             ),
-            *hardware.pressure(before.stalled_s, after.stalled_s, interval_s, sources.get("psi")),
+            *machine_utilization.pressure(before.stalled_s, after.stalled_s, interval_s, sources.get("psi")),
             *(unmeasured(name, why) for name, why in after.lacking.items() if name != "io"),
         ],
     )

@@ -10,11 +10,11 @@ from pathlib import Path
 import psutil
 import pytest
 from steelyard_agent.readers.files import ColumnReader
-from steelyard_agent.readers.hardware import HARDWARE_AGE_S
 from steelyard_agent.readers.host import HostReader
+from steelyard_agent.readers.machine_counters import DEVICE_LIST_AGE_S
 from steelyard_agent.sample import NOTHING, Sample
-from steelyard_agent.scopes.hardware import MemoryGauge, NicCounters
 from steelyard_agent.scopes.host import HostReading
+from steelyard_agent.scopes.machine_utilization import MemoryGauge, NicCounters
 from steelyard_agent.scopes.reading import sample_between
 
 Plant = Callable[..., Path]
@@ -107,7 +107,9 @@ def test_a_machine_without_sys_has_no_disks_and_no_speeds(plant: Plant) -> None:
     assert reading.nics["eth0"].bytes_per_s is None
 
 
-@pytest.mark.parametrize("again_s", [HARDWARE_AGE_S, -5.0], ids=["a minute later", "the clock stepped back"])
+@pytest.mark.parametrize(
+    "again_s", [DEVICE_LIST_AGE_S, -5.0], ids=["a minute later", "the clock stepped back"]
+)
 def test_a_disk_that_is_plugged_in_counts_after_the_next_look(plant: Plant, again_s: float) -> None:
     root = plant("machine")
     now_s = [0.0]

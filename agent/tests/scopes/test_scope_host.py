@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from steelyard_agent import evidence
 from steelyard_agent.sample import NOTHING, Indicators, Sample
-from steelyard_agent.scopes.hardware import MemoryGauge, NicCounters, NicKind
 from steelyard_agent.scopes.host import HostReading
+from steelyard_agent.scopes.machine_utilization import MemoryGauge, NicCounters, NicKind
 from steelyard_agent.scopes.reading import sample_between
 from steelyard_protocol import sample_record
 

@@ -1,4 +1,4 @@
-"""A machine's NICs, disks, memory and pressure, common to the host and the cgroup scope.
+"""The utilization of a machine's NICs and disks, and its pressure, for the host and the cgroup scope.
 
 Pure. Averages over the interval T between two readings:
 

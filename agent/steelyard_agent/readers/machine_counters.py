@@ -1,7 +1,7 @@
-"""CPU time, memory, NICs and disks of a machine, for both host and cgroup scope.
+"""Reads the counters of a machine: CPU time with stolen time, memory, NICs and disks. Both scopes use them.
 
-I/O only. psutil reads the counters, on Linux from the /proc at `psutil.PROCFS_PATH`. `linux_devices` or
-`other_devices` choose the devices that count, and have their speeds.
+I/O only. psutil reads the counters, on Linux from the /proc at `psutil.PROCFS_PATH`. `linux_devices` and
+`other_devices` choose the devices that count, and read their speeds.
 """
 
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ import psutil
 from steelyard_agent.readers.files import ColumnReader
 from steelyard_agent.readers.linux_devices import LinuxDevices
 from steelyard_agent.readers.other_devices import OtherDevices
-from steelyard_agent.scopes.hardware import MemoryGauge, NicCounters, NicKind
+from steelyard_agent.scopes.machine_utilization import MemoryGauge, NicCounters, NicKind
 
 # Disks and NICs are plugged in and renegotiate their speed rarely, and asking costs
 # as much as all the counters together: list them again once a minute.
-HARDWARE_AGE_S = 60.0
+DEVICE_LIST_AGE_S = 60.0
 
 # Busy is time that no other work could use: neither idle nor waiting for a disk, but including time stolen by
 # the hypervisor. Guest time is left out because Linux counts it in user and nice already, and Windows'
@@ -32,7 +32,7 @@ def devices_below(root: Path) -> Devices:
     return LinuxDevices(root) if psutil.LINUX else OtherDevices()
 
 
-class Hardware:
+class MachineCounters:
     """A machine's counters; every method may raise, and callers read them as columns.
 
     `disks` are the device numbers (such as 8:0) of the whole disks, by name.
@@ -47,11 +47,11 @@ class Hardware:
 
     def refresh(self, at_s: float) -> None:
         """List the devices again, if the last list is too old; a clock that stepped back counts as old."""
-        if self._listed_at_s is not None and 0 <= at_s - self._listed_at_s < HARDWARE_AGE_S:
+        if self._listed_at_s is not None and 0 <= at_s - self._listed_at_s < DEVICE_LIST_AGE_S:
             return
         self._listed_at_s = at_s
         self.disks = self._columns.read("the list of disks", self.devices.whole_disks) or {}
-        self._nics = {}  # each one's kind is read when it is first counted
+        self._nics = {}  # a NIC's kind and speed are read when it is first counted
 
     def busy_s(self) -> float:
         """Return the seconds all cores together were busy."""
