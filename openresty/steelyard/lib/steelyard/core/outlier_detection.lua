@@ -1,5 +1,7 @@
 --- Ejection: peers with far more failures than the others are left out for a while.
 --
+-- Not here: `max_fails` and its half-open probe, which are in io/peer_health and phase/request.
+--
 -- This is Envoy's idea. Each turn adds the tries since the last one to a window. A peer with c completed and f failed
 -- tries, n = c + f, is compared with the N tries of all the others, F of them failed:
 --

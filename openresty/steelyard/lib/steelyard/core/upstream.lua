@@ -1,9 +1,7 @@
 --- One upstream in one worker: its table, its picker, and the choice of a peer.
 --
--- Peers with the state `up` are eligible. `backup` peers are eligible if no other is left; `drain` and `down` never
--- are. Health takes peers out of both groups. If it takes out all of them, or more than `panic_threshold` allows,
--- health is more likely wrong than right, and all are used (fail open). A peer that returns may start slowly. Peers
--- carry id, address, weight and state, and are in id order.
+-- core/eligible_peers chooses the peers to pick from, and fails open if too many are unhealthy. A peer that returns may
+-- start slowly. Peers carry id, address, weight and state, and are in id order.
 --
 -- With `max_conns`, every picker's choice is passed over while it has that number of requests in flight; then backups
 -- are used, too. Workers look before they raise the shared count: if all of them choose one peer in the same
@@ -13,6 +11,7 @@
 -- Pure: tables, health and randomness come in, peers go out. Fetching, timing and the fate of a peer are handled
 -- elsewhere.
 
+local eligible_peers = require "steelyard.core.eligible_peers"
 local ladder = require "steelyard.core.ladder"
 local no_pause = require("resty.vnswrr").no_pause
 local peer_cells = require "steelyard.core.peer_cells"
@@ -43,38 +42,6 @@ local NONE_UNHEALTHY, NO_TRIES = {}, { n = 0 }
 
 local _M = {}
 local mt = { __index = _M }
-
-
---- Return the peers to pick from, the reserve for retries after all of those failed, and whether health is ignored
--- (fail open).
--- @param unhealthy id -> anything, for peers taken out
--- @param threshold share of the `up` peers below which health is ignored
-local function eligible_of(peers, unhealthy, threshold)
-    local up, backup, sick_up, sick_backup = {}, {}, {}, {}
-    for i = 1, #peers do
-        local peer = peers[i]
-        local sick = unhealthy[peer.id]
-        if peer.state == "up" then
-            local list = sick and sick_up or up
-            list[#list + 1] = peer
-        elseif peer.state == "backup" then
-            local list = sick and sick_backup or backup
-            list[#list + 1] = peer
-        end
-    end
-    if #sick_up > 0 and #up < threshold * (#up + #sick_up) then
-        table.move(sick_up, 1, #sick_up, #up + 1, up)
-        table.move(sick_backup, 1, #sick_backup, #backup + 1, backup)
-        return up, backup, true
-    elseif #up > 0 then
-        return up, backup, false
-    elseif #backup > 0 then
-        return backup, {}, false
-    elseif #sick_up > 0 then
-        return sick_up, sick_backup, true
-    end
-    return sick_backup, {}, #sick_backup > 0
-end
 
 
 --- Make an upstream without a table.
@@ -209,7 +176,7 @@ function _M:take(weight_table, rung, drift, unhealthy, breathe)
     if not picker.wants_key then -- a key stays at its server in any zone
         peers = zones.weighed(peers, weight_table.zones, self.context.zone, breathe)
     end
-    local eligible, reserve, fail_open = eligible_of(peers, unhealthy, self.settings.panic_threshold or 0)
+    local eligible, reserve, fail_open = eligible_peers.of(peers, unhealthy, self.settings.panic_threshold or 0)
     self.has_own_limits = any_limited(peers)
     picker:update(eligible, breathe, peers)
     if self.sticky then

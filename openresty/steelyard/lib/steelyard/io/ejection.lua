@@ -4,7 +4,8 @@
 --   ejecting/<upstream>   the totals at the last run (io/shared_counters)
 --   others_failures/<upstream>   what other load balancers report of servers that fail (io/failure_exchange)
 --
--- Another worker may do the next run, so all of it is in the shared dict.
+-- Another worker may do the next run, so all of it is in the shared dict. The other passive check, `max_fails` with its
+-- half-open probe, is in io/peer_health and phase/request.
 
 local clock = require "steelyard.io.clock"
 local json = require "steelyard.core.json"
@@ -12,7 +13,7 @@ local outlier_detection = require "steelyard.core.outlier_detection"
 
 local FIELDS = { "completed", "failed" }
 
--- Peers between two breaths.
+-- Peers between two calls of breathe().
 local ROWS_PER_BREATH = 20
 
 local NO_TOTALS = setmetatable({}, { __index = function() return 0 end })

@@ -1,4 +1,5 @@
---- Passive and active health, shared by all workers: marks in the shared dict take peers out.
+--- Health of the peers, shared by all workers: `max_fails` with its half-open probe, and all marks that
+-- take peers out. They are in the shared dict.
 --
 --   out/<upstream>/<id>/<kind>   a mark: "<until> <gone>\n<address>\n<why>", both by the monotonic clock
 --   fails/<upstream>/<id>/<address>   tries without an answer, within fail_timeout_s
