@@ -66,7 +66,7 @@ class MemcachedServer:
         self._not_before_s = 0.0
 
     def put_many(self, values: Mapping[str, bytes]) -> str | None:
-        """Store values by key in one question; return why they were not all taken, None when they were.
+        """Store values by key in one request; return why they were not all taken, None when they were.
 
         Never raises, takes no longer than the client's timeout for each part, tries nothing during a pause.
         """
@@ -112,7 +112,7 @@ class MemcachedWriter:
         self._faults: dict[str, str] = {}
 
     def put_many(self, values: Mapping[str, bytes]) -> set[str]:
-        """Store values by key, those of one server in one question; return the keys taken. Never raises."""
+        """Store values by key, those of one server in one request; return the keys taken. Never raises."""
         return self._offer(values, lambda server, some: server.put_many(some))
 
     def append(self, key: str, value: bytes, *, ttl_s: int) -> bool:

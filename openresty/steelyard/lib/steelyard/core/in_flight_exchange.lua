@@ -1,4 +1,4 @@
---- The exchange of requests in flight between load balancers: the questions to Memcached, and the answers.
+--- The exchange of requests in flight between load balancers: the requests to Memcached, and the answers.
 --
 --   steelyard:1:in_flight:epoch              the epoch: a number never used before, for EPOCH_S
 --   steelyard:1:in_flight:<epoch>            the number of load balancers in it
@@ -31,10 +31,10 @@ local FIRST_EPOCH, EPOCHS = 1000000000, 1000000000
 
 local PREFIX = "steelyard:1:in_flight:"
 
--- The longest answer to one question.
+-- The longest answer to one query.
 local ANSWER_BYTES = 64
 
--- Servers in one request, for changes and for questions each: 0.3 ms of work each. More servers take turns.
+-- Servers in one request, for changes and for queries each: 0.3 ms of work each. More servers take turns.
 local SERVERS_PER_REQUEST = 400
 
 local A, F, N, V, CR, LF, SPACE, ZERO_DIGIT, NINE = string.byte("AFNV\r\n 09", 1, -1)
@@ -50,7 +50,7 @@ function _M.new(others, stats, random)
     return setmetatable({
         others = others, stats = stats, random = random,
         targets = {}, departed = {}, next_asked = 1,
-        blocks = {}, -- place of the first server -> the questions of a turn
+        blocks = {}, -- place of the first server -> the queries of a turn
         epoch = 0, balancers = 0, balancers_before = 0,
         asked = {}, -- servers of the request under way
     }, mt)
@@ -99,7 +99,7 @@ function _M:survey(now)
 end
 
 
---- Return the first two questions of every request: the epoch, and its members.
+--- Return the first two queries of every request: the epoch, and its members.
 local function head(self)
     local enters, new_epoch = self.epoch ~= 0 and self.others.shared.is_in == 0, FIRST_EPOCH + self.random(EPOCHS) - 1
     return "ma " .. PREFIX .. "epoch N" .. EPOCH_S .. " J" .. new_epoch .. " D0 v\r\n"
@@ -119,8 +119,8 @@ local function change_line(self, target, change)
 end
 
 
---- Return the questions for the servers from one to another, as one text: made once an epoch.
-local function questions(self, first, last)
+--- Return the queries for the servers from one to another, as one text: made once an epoch.
+local function queries(self, first, last)
     local block = self.blocks[first]
     if not block then
         local lines = {}
@@ -167,7 +167,7 @@ function _M:request(leaving)
         local first = self.next_asked
         local last = math.min(first + SERVERS_PER_REQUEST - 1, #targets)
         table.move(targets, first, last, #asked + 1, asked)
-        lines[#lines + 1], self.next_asked = questions(self, first, last), last % #targets + 1
+        lines[#lines + 1], self.next_asked = queries(self, first, last), last % #targets + 1
     end
     self.asked, self.departed, lines[#lines + 1] = asked, {}, "mn\r\n"
     return table.concat(lines)

@@ -11,9 +11,9 @@ int clock_gettime(int clock, steelyard_timespec *time);
 
 local CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME = 1, 3 -- Linux
 
--- A request may have to wait for one slice. A slice may overrun by the work between two breaths, 0.05 or 0.1 ms.
--- Then the waiting requests are served, and long work gets a sixth of a worker's time. With half of the time, a
--- worker that is 70 % busy with requests fell behind (2000 servers: p99 2.5 to 3 ms instead of 0.5). The shortest
+-- A request may have to wait for one slice. A slice may overrun by the work between two calls of breathe(), 0.05 or
+-- 0.1 ms. Then the waiting requests are served, and long work gets a sixth of a worker's time. With half of the time,
+-- a worker that is 70 % busy with requests fell behind (2000 servers: p99 2.5 to 3 ms instead of 0.5). The shortest
 -- timer of nginx is 1 ms; a timer of 0 would run before any request.
 local SLICE_S, PAUSE_S = 0.0002, 0.001
 

@@ -72,8 +72,8 @@ end
 --- Ask the controllers, in order, until one has a new table of the upstream. A controller without a new table may be
 -- a standby, or cut off, so the next one is asked as well.
 local function from_controllers(options, store, upstream, failures, breathe)
-    -- A table from disk has to be confirmed, so it is asked for without an order.
-    local served = not store:from_disk(upstream) and store:order(upstream) or nil
+    -- A controller has to confirm a table from disk, so it is requested without If-None-Match.
+    local served = not store:from_disk(upstream) and store:term_and_generation(upstream) or nil
     for _, server in ipairs(options.controller) do
         local value, err = backoff.attempt("controller " .. server.name, function()
             return ask_controller(server, upstream, served, options.controller_token)

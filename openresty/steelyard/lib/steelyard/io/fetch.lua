@@ -1,8 +1,11 @@
 --- Fetch the weight tables: from Memcached, and from the controllers if Memcached brings nothing new.
 --
--- From Memcached, the heads of all tables are read first. A table itself is read only if its head is not enough. Its
--- servers or settings have changed, then, or its rows are old; or the head is absent, refused or has not risen for a
--- while.
+-- From Memcached, the heads of all tables are read first. The table itself is read only if its head is not enough:
+--
+--   - The table's servers or settings have changed.
+--   - Its rows were read long ago.
+--   - The head is absent or refused.
+--   - No new table has arrived for a while, or the present one comes from disk.
 --
 -- Runs in one worker's timer and touches no request: after a failed fetch or a refused value the last table stays.
 

@@ -3,9 +3,9 @@
 -- `get` asks in HTTP/1.0, so the body ends by its length or with the connection, and never comes in chunks. `ask`
 -- sends any request and reads until its caller can judge the answer.
 --
--- Total, because the other end may be broken or hostile: the result is an answer, or nil and the reason. `timeout_ms`
--- bounds connect, TLS, send and read together, so a server that drips its bytes gains nothing. Memory is bounded by
--- MAX_HEAD + CHUNK + `max_bytes`.
+-- Never raises, because the other end may be broken or hostile: the result is an answer, or nil and the reason.
+-- `timeout_ms` bounds connect, TLS, send and read together, so a server that drips its bytes gains nothing. Memory is
+-- bounded by MAX_HEAD + CHUNK + `max_bytes`.
 --
 -- nginx logs each failed connect and handshake by itself unless `lua_socket_log_errors off;`.
 
@@ -21,8 +21,8 @@ local CHUNK = 8192
 local _M = {}
 
 
---- Make a function that calls a method of the connection, within the time that earlier calls have left. If the clock is
--- set back, one call is free of charge.
+--- Make a function that calls a method of the connection, within the time that earlier calls have left. If the clock
+-- is set back during a call, that one call's time is not counted.
 local function stepper(connection, left_ms)
     local before = ngx.now()
     return function(method, ...)

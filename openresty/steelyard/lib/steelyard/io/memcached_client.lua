@@ -17,7 +17,7 @@ local DEADLINE_S = 1
 -- A slow or distant server is read from for this long at a time.
 local READ_FOR_S = 0.5
 
--- Keys in a request, and between two breaths: about 0.5 ms of work.
+-- Keys in a request, and between two calls of breathe(): about 0.5 ms of work.
 local BATCH = 50
 
 local IDLE_MS, POOL = 30000, 2

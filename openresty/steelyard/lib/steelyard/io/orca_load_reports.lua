@@ -10,7 +10,7 @@ local orca = require "steelyard.core.orca"
 
 local TTL_S = 3
 
--- Servers between two breaths.
+-- Servers between two calls of breathe().
 local ROWS_PER_BREATH = 20
 
 local _M = {}

@@ -32,8 +32,8 @@ local HALF_OPEN_S = 3600
 -- Workers look ten times a second; a worker that paused for longer looks at all peers.
 local JOURNAL_S = 60
 
--- Peers between two breaths; reading the marks of one takes about 4 us.
-local BREATH, BREATH_READING = 100, 30
+-- Peers between two calls of breathe(); reading the marks of one takes about 4 us.
+local PEERS_PER_BREATH, READ_PEERS_PER_BREATH = 100, 30
 
 local NONE = {}
 
@@ -229,7 +229,7 @@ local function suspects(self, upstream, version, peers, check_kind, breathe)
     if version > 0 then
         for i = 1, #peers do
             ids[peers[i].id] = true
-            breathe(i, BREATH)
+            breathe(i, PEERS_PER_BREATH)
         end
     end
     return ids
@@ -273,7 +273,7 @@ function _M:unhealthy(upstream, peers, check, breathe)
     for id in pairs(ids) do
         marked[id] = marks_of(self, upstream, id, check_kind)
         looked = looked + 1
-        breathe(looked, BREATH_READING)
+        breathe(looked, READ_PEERS_PER_BREATH)
     end
     self.seen[upstream] = { version = version, marked = marked, check_kind = check_kind }
     if next(marked) == nil then
@@ -292,7 +292,7 @@ function _M:unhealthy(upstream, peers, check, breathe)
                 next_change_s = math.min(next_change_s or ends_s, ends_s)
             end
         end
-        breathe(i, BREATH)
+        breathe(i, PEERS_PER_BREATH)
     end
     return out, next_change_s
 end

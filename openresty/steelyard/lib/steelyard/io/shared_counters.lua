@@ -28,7 +28,7 @@ local WORKER_TTL_S = 3
 -- be hundreds of reloads a minute.
 local MAX_WORKERS = 256
 
--- Servers between two breaths: about 0.05 ms.
+-- Servers between two calls of breathe(): about 0.05 ms.
 local ROWS_PER_BREATH = 20
 
 local _M = {}

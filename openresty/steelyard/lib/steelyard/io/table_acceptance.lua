@@ -141,7 +141,7 @@ end
 -- @param good   { table, text }
 -- @param source as in accept()
 function _M.publish_later(options, store, upstream, good, source)
-    local fetched, served = good.table, store:order(upstream)
+    local fetched, served = good.table, store:term_and_generation(upstream)
     -- An attacker who can write to Memcached cannot write to this disk.
     local replayed = options.key and not served and not source.from_disk and weight_table.replayed(fetched, ngx.now())
     if replayed then
@@ -169,7 +169,7 @@ end
 
 --- As publish_later(), for a table; also mark it as unsaved or doubtful.
 local function publish(options, store, upstream, good, source)
-    local is_first, known = not store:order(upstream), store.decoded[upstream]
+    local is_first, known = not store:term_and_generation(upstream), store.decoded[upstream]
     local changed = not known or not weight_table.same(known.table, good.table)
     local is_new, refused = _M.publish_later(options, store, upstream, good, source)
     if not is_new then

@@ -23,7 +23,7 @@ local mt = { __index = _M }
 _M.REASONS = {
     "too_large", "not_json", "not_object", "version", "missing", "type", "range", "name",
     "upstream",  -- a table of another upstream under this one's key
-    "older",     -- in the order (term, generation)
+    "older",     -- its (term, generation) is smaller than that of the last table
     "unsigned",  -- a key is set, and the value has no signature
     "signature", -- a wrong signature
     "signed",    -- it has a signature, and no key is set
@@ -72,7 +72,7 @@ end
 
 
 --- The term and generation of the table; nil if there is none yet.
-function _M:order(upstream)
+function _M:term_and_generation(upstream)
     local term, generation = string.match(self.dict:get("order/" .. upstream) or "", "^(%d+)%.(%d+)$")
     return term and { term = tonumber(term), generation = tonumber(generation) }
 end
@@ -85,10 +85,10 @@ end
 
 --- Publish a table to all workers. The text is written first, so a worker that sees the new version also finds the new
 -- text, or an even newer one.
--- @param order  anything with term and generation
--- @param source its source, in words
--- @param now_s  by the monotonic clock
-function _M:publish(upstream, text, order, source, now_s)
+-- @param version a table with term and generation
+-- @param source  its source, in words
+-- @param now_s   by the monotonic clock
+function _M:publish(upstream, text, version, source, now_s)
     local dict, before = self.dict, self:table_text(upstream)
     local ok, err = dict:set("table/" .. upstream, text)
     if not ok then
@@ -97,7 +97,7 @@ function _M:publish(upstream, text, order, source, now_s)
         end
         return nil, err
     end
-    dict:set("order/" .. upstream, string.format("%.0f.%.0f", order.term, order.generation))
+    dict:set("order/" .. upstream, string.format("%.0f.%.0f", version.term, version.generation))
     dict:set("source/" .. upstream, source)
     dict:set("seen/" .. upstream, now_s)
     dict:incr("version/" .. upstream, 1, 0)

@@ -19,7 +19,7 @@ local TTL_S = 10
 local FIELDS = { "completed", "failed", "latency_ms", "untimed" }
 local WITH_COST = { "completed", "failed", "latency_ms", "untimed", "cost" }
 
--- Peers between two breaths.
+-- Peers between two calls of breathe().
 local ROWS_PER_BREATH = 20
 
 -- Announcements of this load balancer live longer than the time between two reports. The next upstreams are announced

@@ -180,7 +180,7 @@ local function document(breathe)
     local controller_errors, controller_error = store:errors("controller")
     local upstreams, listed = {}, worker.options.any_upstream
     local list_refused, list_problem, last_list_fetch = store:refusals(list_fetch.NAME)
-    local list_order = store:order(list_fetch.NAME) or {}
+    local list_order = store:term_and_generation(list_fetch.NAME) or {}
     for name, live in pairs(worker.upstreams) do
         upstreams[name] = upstream_of(live, breathe)
     end

@@ -1,7 +1,7 @@
 --- One TCP connection through stream {}: choose its server (balancer_by_lua) and count its outcome (log_by_lua).
 --
 -- A connection in stream {} is what a request is in http {}. It is in flight until it is closed. A server fails by
--- refusing the connection, or by not taking it in time (proxy_connect_timeout); nginx then tries another server
+-- refusing the connection, or by not accepting it in time (proxy_connect_timeout); nginx then tries another server
 -- (proxy_next_upstream, which is on). The time to connect is used as the latency, because nginx cannot know which bytes
 -- are an answer.
 
@@ -69,7 +69,8 @@ function _M.balance(name)
     local live, requests, key = worker.upstreams[name], worker.requests, request.key()
     local entry = requests:entry(key, start_time())
     if entry.tries.n > 0 and not balancer.get_last_failure() then
-        -- The tries of an unlogged connection, which began in the same millisecond and memory.
+        -- The tries of a connection that was never logged: it began in the same millisecond, at the same memory
+        -- address.
         requests:abandon(key)
         entry = requests:entry(key, start_time())
     end

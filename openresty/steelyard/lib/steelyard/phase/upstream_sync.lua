@@ -19,8 +19,8 @@ local guarded = timers.guarded
 -- At most 0.2 ms of unrolling (1000 equal peers).
 local GROW_SLOTS = 200
 
--- Peers between two breaths: to look up a cell takes about 1 us, to give one out 2 us.
-local BREATH = 20
+-- Peers between two calls of breathe(): to look up a cell takes about 1 us, to give one out 2 us.
+local PEERS_PER_BREATH = 20
 
 local _M = {}
 
@@ -65,7 +65,7 @@ local function assign_cells(worker, live, peers, breathe)
             end
         end
         peers[i].cell, addresses[address] = cell, cell
-        breathe(i, BREATH)
+        breathe(i, PEERS_PER_BREATH)
     end
     live.addresses, live.without_cell, live.with_cells = addresses, without, peers
     if worker.store:outcome_changed("!cells/" .. live.name, without > 0 and "full" or "ok") and without > 0 then
@@ -94,7 +94,7 @@ local function keep_cells(worker, breathe)
         for _, cell in pairs(live.addresses) do
             cells:keep(cell, now)
             kept = kept + 1
-            breathe(kept, 10 * BREATH)
+            breathe(kept, 10 * PEERS_PER_BREATH)
         end
     end
 end

@@ -40,7 +40,8 @@ local ROWS_PER_BREATH = 100
 -- ones would still get a quarter of the requests. With 4 draws it gets 3 %.
 local PAIR_DRAWS = 4
 
--- Further candidates of a pick. The least busy of 14 and two is hardly busier than the least busy of all.
+-- Further candidates of a pick. The least busy of 16 (these 14 and the first two) is hardly busier than the
+-- least busy of all.
 local MAX_FURTHER = 14
 
 -- The share of recent failures above which a peer is failing.
