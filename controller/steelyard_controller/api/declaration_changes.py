@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from steelyard_controller.api import middleware, request_body, validation_errors
 from steelyard_controller.api.etags import expected_revision, tag
-from steelyard_controller.api.problems import Mistake, ProblemError, invalid, later
+from steelyard_controller.api.problems import Mistake, ProblemError, invalid, retry_later
 from steelyard_controller.declarations.declaration import Declaration, Unknown
 from steelyard_controller.declarations.upstream import Upstream
 from steelyard_controller.service import Conflict, NotLeading, NotStored, Service
@@ -25,7 +25,7 @@ async def change(
     dry_run: bool = False,
 ) -> Declaration:
     """Change an upstream and return its new declaration; raise the problem with the reason if it fails."""
-    declared = await _asked(service, request, upstream, edit, if_match, if_none_match, dry_run)
+    declared = await _apply(service, request, upstream, edit, if_match, if_none_match, dry_run)
     if declared is None:
         raise RuntimeError("an edit that returns an upstream does not delete it")
     return declared
@@ -34,7 +34,7 @@ async def change(
 async def remove(service: Service, request: Request, upstream: str, *, if_match: str | None) -> None:
     """Delete an upstream; raise the problem with the reason if it still exists."""
     try:
-        await _asked(service, request, upstream, lambda _: None, if_match, None)
+        await _apply(service, request, upstream, lambda _: None, if_match, None)
     except ProblemError as error:
         # A DELETE has no body to blame: it conflicts with the state of the upstream.
         raise ProblemError(409, error.errors[0].message) if error.status_code == 422 else error from None
@@ -61,7 +61,7 @@ def openapi_body(model: type[BaseModel], example: dict[str, Any], *types: str) -
     }
 
 
-async def _asked(
+async def _apply(
     service: Service,
     request: Request,
     upstream: str,
@@ -77,11 +77,11 @@ async def _asked(
     try:
         return await service.change(upstream, edit, revision=revision, by=by, dry_run=dry_run)
     except NotLeading:
-        raise later(
+        raise retry_later(
             "this controller does not lead any more, and nothing has changed: send it again"
         ) from None
     except NotStored as error:
-        raise later(f"nothing has changed: {error}") from None
+        raise retry_later(f"nothing has changed: {error}") from None
     except Conflict as error:
         raise ProblemError(412, str(error)) from None
     except Unknown as error:

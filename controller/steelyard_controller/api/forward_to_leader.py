@@ -21,7 +21,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from steelyard_controller.api import auth, middleware
-from steelyard_controller.api.problems import ProblemError, later
+from steelyard_controller.api.problems import ProblemError, retry_later
 from steelyard_controller.api.routes_events import MEDIA_TYPE as EVENTS
 from steelyard_controller.api.streams import Ended, StreamedResponse, Streams
 from steelyard_controller.service import Service
@@ -112,9 +112,11 @@ class ForwardToLeader:
     def _leader(self, headers: Headers) -> Lease:
         leader = self._service.leader
         if leader is None or leader.holder == self._service.id:
-            raise later("no controller leads now; one takes over within two lease periods")
+            raise retry_later("no controller leads now; one takes over within two lease periods")
         if HEADER in headers:
-            raise later(f"{headers[HEADER][:64]} takes this controller for the leader; {leader.holder} leads")
+            raise retry_later(
+                f"{headers[HEADER][:64]} takes this controller for the leader; {leader.holder} leads"
+            )
         return leader
 
     async def _ask(
@@ -131,7 +133,7 @@ class ForwardToLeader:
             )
             answer = await client.send(request, stream=True)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise later(
+            raise retry_later(
                 f"{leader.holder} leads and does not answer at {leader.url} ({type(error).__name__}); "
                 "if it stays away, another controller takes over within two lease periods"
             ) from None

@@ -59,7 +59,7 @@ def invalid(mistakes: Sequence[Mistake]) -> ProblemError:
     return ProblemError(422, detail, errors=mistakes)
 
 
-def later(detail: str, *, after_s: int = 1) -> ProblemError:
+def retry_later(detail: str, *, after_s: int = 1) -> ProblemError:
     """Return a 503 with Retry-After: it cannot be done now, and probably can in `after_s` seconds."""
     return ProblemError(503, detail, headers={"Retry-After": str(after_s)})
 

@@ -11,7 +11,7 @@ from steelyard_protocol import wire
 from steelyard_controller import laws
 from steelyard_controller.api import auth, metrics, models, request_body
 from steelyard_controller.api.metrics import MetricsPage
-from steelyard_controller.api.problems import ProblemError, later, responses
+from steelyard_controller.api.problems import ProblemError, responses, retry_later
 from steelyard_controller.api.routes_events import Upstream
 from steelyard_controller.service import Service
 from steelyard_controller.store.interface import Unavailable
@@ -64,7 +64,7 @@ def routes(service: Service, page: MetricsPage) -> APIRouter:
         try:
             entries = await service.audit_log(before=before, most=limit + 1, upstream=upstream)
         except Unavailable as error:
-            raise later(f"the audit log cannot be read: {error}") from None
+            raise retry_later(f"the audit log cannot be read: {error}") from None
         headers = {}
         if len(entries) > limit:
             following = {"before": entries[limit - 1]["id"], "limit": limit}

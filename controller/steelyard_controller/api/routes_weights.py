@@ -8,7 +8,7 @@ from steelyard_protocol.weight_table import to_json
 
 from steelyard_controller.api import etags, request_body, upstream_lookup, upstream_models
 from steelyard_controller.api.etags import tag
-from steelyard_controller.api.problems import later, responses
+from steelyard_controller.api.problems import responses, retry_later
 from steelyard_controller.api.upstream_lookup import UpstreamName
 from steelyard_controller.messages.keyring import Keyring
 from steelyard_controller.service import Service
@@ -62,7 +62,7 @@ def routes(service: Service, *, keys: Keyring) -> APIRouter:
         try:
             moments = await service.history(upstream, seconds=seconds, step_s=step_s, peers=peer)
         except Unavailable as error:
-            raise later(f"the history of {upstream} cannot be read now: {error}") from None
+            raise retry_later(f"the history of {upstream} cannot be read now: {error}") from None
         document = b'{"upstream":"%s","moments":[%s]}' % (upstream.encode(), b",".join(moments))
         return Response(document, media_type=request_body.JSON)
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from fastapi import Response
 from starlette.types import Receive, Scope, Send
 
-from steelyard_controller.api.problems import later
+from steelyard_controller.api.problems import retry_later
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class Streams:
     def refuse_if_full(self) -> None:
         """Raise a 503 problem when no further stream may begin."""
         if self._ended or self.count >= self._most:
-            raise later(f"{self.count} streams are open, the most there may be: close some", after_s=5)
+            raise retry_later(f"{self.count} streams are open, the most there may be: close some", after_s=5)
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[None]:

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Path
 from steelyard_protocol import name_list, wire
 
-from steelyard_controller.api.problems import ProblemError, later
+from steelyard_controller.api.problems import ProblemError, retry_later
 from steelyard_controller.service import Service
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import Outcome
@@ -41,5 +41,5 @@ async def outcome_of(service: Service, upstream: str) -> tuple[Cycle, Outcome]:
                 await asyncio.sleep(0.02)
     cycle = cycle_of(service, upstream)
     if cycle.outcome is None:
-        raise later(f"{upstream} has not had its first tick")
+        raise retry_later(f"{upstream} has not had its first tick")
     return cycle, cycle.outcome

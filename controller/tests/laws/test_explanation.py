@@ -104,7 +104,7 @@ def test_a_step_in_speed() -> None:
 def test_others_load_is_in_the_sentence() -> None:
     neighbour = snapshot(cpu=(0.45, 0.5, 0.5), completed=(10, 100, 100))
     text = sentence("steelyard", *[snapshot()] * WARM, neighbour)
-    assert "while something else takes 32 % of it" in text
+    assert "while something else takes 32 % of the server" in text
 
 
 def test_no_sample_yet() -> None:
@@ -122,6 +122,16 @@ def test_no_traffic() -> None:
     assert sentence("steelyard", *[idle] * WARM) == (
         "334: no recent work shows its capacity, so it gets its baseline 333"
     )
+
+
+def test_a_capacity_that_is_remembered_without_recent_traffic() -> None:
+    busy, idle = (
+        snapshot(completed=(100, 50, 50)),
+        snapshot(cpu=0.0, completed=0, in_flight=0, latency_s=None),
+    )
+    text = sentence("steelyard", *[busy] * WARM, *[idle] * 300)
+    assert "remembered from earlier requests" in text
+    assert "baseline" not in text
 
 
 def test_reports_that_stopped() -> None:

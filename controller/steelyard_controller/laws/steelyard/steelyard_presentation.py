@@ -20,6 +20,10 @@ SMALLEST_SHOWN = 0.005
 # The sentence names the baseline when at least this part of the estimate comes from it.
 PRIOR_SHOWN = 0.1
 
+# Without recent evidence, the sentence names only the baseline if at least this part of the estimate comes
+# from it. Otherwise it names the capacity that the law remembers.
+PRIOR_IS_NEARLY_ALL = 0.9
+
 # An indicator with more than this left does not limit the server.
 NEARLY_FULL = 0.25
 
@@ -30,20 +34,25 @@ def _reason(row: Row) -> list[str]:
     left = {each: row.get(f"smoothed_{each}") for each in row.decision.indicators}
     known = {each: value for each, value in left.items() if not isnan(value)}
     sampled = bool(known)
-    if evidence < 1 and not sampled:
+    remembered = evidence < 1 and prior < PRIOR_IS_NEARLY_ALL
+    if evidence < 1 and not remembered and not sampled:
         clauses = [f"no sample yet, so it gets its baseline {row.baseline}"]
-    elif evidence < 1:
+    elif evidence < 1 and not remembered:
         clauses = [f"no recent work shows its capacity, so it gets its baseline {row.baseline}"]
     else:
         able = in_digits(float(row.decision.capacity_estimate[row.index]))
         clauses = [
             f"does {able} requests per busy second",
-            f"from {count_of(evidence, 'observed request')}",
+            "remembered from earlier requests"
+            if remembered
+            else f"from {count_of(evidence, 'observed request')}",
         ]
         if row.get("not_ours") >= SMALLEST_SHOWN:
-            clauses.append(f"while something else takes {in_percent(row.get('not_ours'))} of it")
+            clauses.append(f"while something else takes {in_percent(row.get('not_ours'))} of the server")
         if prior >= PRIOR_SHOWN:
-            clauses.append(f"{in_percent(prior)} of that is assumed from its baseline {row.baseline}")
+            clauses.append(
+                f"{in_percent(prior)} of its estimated capacity is assumed from its baseline {row.baseline}"
+            )
     tightest = min(known, key=lambda each: known[each], default="")
     # The page shows CPU and memory beside the sentence, but not the application's own indicators.
     if tightest and tightest not in INDICATORS and known[tightest] <= NEARLY_FULL:
