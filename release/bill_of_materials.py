@@ -1,4 +1,4 @@
-"""CycloneDX bills of materials: the components of each package and image, and their needs of Debian.
+"""CycloneDX bills of materials: the components of each package and image, and their Debian dependencies.
 
 cyclonedx-bom writes the bills of Python packages from the pinned requirements. The page, the Debian packages
 and the Lua packages need only a few lines. An image has its base, and the requirements that its Dockerfile
