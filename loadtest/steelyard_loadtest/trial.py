@@ -29,8 +29,8 @@ LOOK_S = 0.05
 
 
 @dataclass(slots=True, kw_only=True)
-class Visit:
-    """An algorithm in front of the servers, about to be measured."""
+class RunningSetup:
+    """The running programs of a trial: the servers and a balancer in front of them, with the scenario."""
 
     scenario: Scenario
     place: Place
@@ -67,33 +67,33 @@ WARM_ALWAYS = ("locust", "open")
 unwanted request of each user. At 2000 users those would be most of the measurement."""
 
 
-def measure(visit: Visit, trial: Trial, *, first: bool) -> Measured:
+def measure(setup: RunningSetup, trial: Trial, *, first: bool) -> Measured:
     """Load it for the scenario's time; `first`: the balancer was just started.
 
     Raises ProgramError (this one), SetupError (all).
     """
-    scenario, load = visit.scenario, visit.scenario.load
+    scenario, load = setup.scenario, setup.scenario.load
     job = Job(
         generator=load.generator,
-        url=" ".join(url + scenario.path for url in visit.balancer.urls),
-        level=visit.rates.get(trial.level, trial.level),
+        url=" ".join(url + scenario.path for url in setup.balancer.urls),
+        level=setup.rates.get(trial.level, trial.level),
         seconds=load.seconds,
         own_connections=load.own_connections,
         cuts_s=tuple(motion.moments_s(scenario.events)),
         warm_up_s=load.warm_up_s if first or load.generator in WARM_ALWAYS else 0.0,
-        folder=visit.place.folder,
-        programs=visit.place.programs,
+        folder=setup.place.folder,
+        programs=setup.place.programs,
     )
     readings: list[tuple[Reading, ...]] = []
     running = generators.start(job)
     try:
-        balancer_cpu_s = _watch(visit, running, readings)
-        outcome, resident_bytes = running.outcome(), visit.balancer.resident_bytes()
+        balancer_cpu_s = _watch(setup, running, readings)
+        outcome, resident_bytes = running.outcome(), setup.balancer.resident_bytes()
     finally:
         running.stop()
         if scenario.events:
-            visit.balancer.set_members(list(visit.servers.addresses))
-        visit.servers.rest()
+            setup.balancer.set_members(list(setup.servers.addresses))
+        setup.servers.rest()
     return Measured(
         trial=trial,
         generator=load.generator,
@@ -104,43 +104,43 @@ def measure(visit: Visit, trial: Trial, *, first: bool) -> Measured:
     )
 
 
-def _watch(visit: Visit, running: Running, readings: list[tuple[Reading, ...]]) -> float | None:
+def _watch(setup: RunningSetup, running: Running, readings: list[tuple[Reading, ...]]) -> float | None:
     """Follow a load to its end; return the balancer's CPU time in the counted part."""
-    members, due = list(visit.servers.addresses), list(visit.scenario.events)
+    members, due = list(setup.servers.addresses), list(setup.scenario.events)
     cpu_s: list[float | None] = []  # at the begin and at the end of the counted part
     next_s = time.monotonic()
     while not running.poll():
         now_s = time.monotonic()
         if now_s >= next_s:
-            readings.append(visit.servers.read())
+            readings.append(setup.servers.read())
             next_s = now_s + READ_S
-            visit.servers.check()
-            visit.balancer.check()
-            visit.servers.drift(0.0 if running.began_s is None else now_s - running.began_s)
+            setup.servers.check()
+            setup.balancer.check()
+            setup.servers.drift(0.0 if running.began_s is None else now_s - running.began_s)
         if running.began_s is not None:
             if not cpu_s:
-                cpu_s.append(visit.balancer.cpu_s())
+                cpu_s.append(setup.balancer.cpu_s())
             # At that moment, not at the last answer: the balancer's later work is for no request.
-            if len(cpu_s) == 1 and now_s - running.began_s >= visit.scenario.load.seconds:
-                cpu_s.append(visit.balancer.cpu_s())
+            if len(cpu_s) == 1 and now_s - running.began_s >= setup.scenario.load.seconds:
+                cpu_s.append(setup.balancer.cpu_s())
             while due and now_s - running.began_s >= due[0].at_s:
-                members = _happen(visit, due.pop(0), members)
+                members = _happen(setup, due.pop(0), members)
         time.sleep(LOOK_S)
-    readings.append(visit.servers.read())
+    readings.append(setup.servers.read())
     if len(cpu_s) == 1:  # it may have ended between two looks
-        cpu_s.append(visit.balancer.cpu_s())
+        cpu_s.append(setup.balancer.cpu_s())
     before_s, after_s = cpu_s or (None, None)
     return None if before_s is None or after_s is None else max(after_s - before_s, 0.0)
 
 
-def _happen(visit: Visit, event: Event, members: Sequence[str]) -> list[str]:
+def _happen(setup: RunningSetup, event: Event, members: Sequence[str]) -> list[str]:
     if event.lasts:
-        happen = visit.servers.burn if event.do == "burn" else visit.servers.hold
+        happen = setup.servers.burn if event.do == "burn" else setup.servers.hold
         happen(event.server, event.for_s, event.workers)
         return list(members)
     gone = {event.server} if event.do == "leave" else set()
     back = {event.server} if event.do == "join" else set()
     # In the scenario's order, which some methods depend on.
-    wanted = [name for name in visit.servers.addresses if name in (set(members) | back) - gone]
-    visit.balancer.set_members(wanted)
+    wanted = [name for name in setup.servers.addresses if name in (set(members) | back) - gone]
+    setup.balancer.set_members(wanted)
     return wanted

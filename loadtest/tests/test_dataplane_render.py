@@ -12,7 +12,7 @@ from steelyard_loadtest.dataplane.contenders import BY_NAME, CONTENDERS, peers
 from steelyard_loadtest.machine.programs import FAIR, LUA, VNSWRR, Programs
 from steelyard_loadtest.rig import render
 from steelyard_loadtest.rig.place import Place
-from steelyard_loadtest.rig.render import Scene
+from steelyard_loadtest.rig.render import BalancerConfig
 from steelyard_loadtest.templates import render_file
 
 PLAIN = "\nupstream web {\n    keepalive 67;\n}\n"
@@ -24,8 +24,8 @@ PROGRAMS = Programs(
 )  # fmt: skip
 
 
-def scene(name: str, **changes: object) -> Scene:
-    made = Scene(
+def conf(name: str, **changes: object) -> BalancerConfig:
+    made = BalancerConfig(
         algorithm=BY_NAME[name],
         place=Place(
             folder=Path("/folder"),
@@ -45,7 +45,7 @@ def scene(name: str, **changes: object) -> Scene:
 
 
 def text(name: str, **changes: object) -> str:
-    return render.configuration(scene(name, **changes), [peer.id for peer in SERVERS])
+    return render.configuration(conf(name, **changes), [peer.id for peer in SERVERS])
 
 
 def lines(name: str, **changes: object) -> list[str]:
@@ -124,7 +124,7 @@ def test_envoy_s_file_is_yaml_with_every_server_and_its_method() -> None:
 
 def test_the_servers_answer_loopback_only() -> None:
     listen = ["0.0.0.0:20002 reuseport backlog=4096"]
-    values = {"nginx": scene("direct").nginx, "listen": listen, "title": ""}
+    values = {"nginx": conf("direct").nginx, "listen": listen, "title": ""}
     config = render_file(nginx.TEMPLATES / "answering.conf", values)
     assert "listen 0.0.0.0:20002 reuseport" in config
     assert config.index("allow 127.0.0.0/8;") < config.index("deny all;")

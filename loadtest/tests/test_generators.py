@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from steelyard_loadtest.generators import tally as failures
 from steelyard_loadtest.generators import why_missing
 from steelyard_loadtest.generators.job import Task, parse_task
-from steelyard_loadtest.generators.questions import Pacer
+from steelyard_loadtest.generators.schedule import Pacer
 from steelyard_loadtest.generators.tally import (
     Request,
     line_of,

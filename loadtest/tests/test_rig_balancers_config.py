@@ -30,8 +30,8 @@ def programs() -> Programs:
     return find_programs.find(None)
 
 
-def configured(algorithm: Algorithm, folder: Path) -> render.Scene:
-    """Return a scene with every file written; its servers need not exist."""
+def configured(algorithm: Algorithm, folder: Path) -> render.BalancerConfig:
+    """Return a conf with every file written; its servers need not exist."""
     place = Place(
         folder=folder,
         checkout=CHECKOUT,
@@ -43,7 +43,7 @@ def configured(algorithm: Algorithm, folder: Path) -> render.Scene:
         follow_port=1,
         server_ports=(),
     )
-    scene = render.Scene(
+    conf = render.BalancerConfig(
         algorithm=algorithm,
         place=place,
         addresses={name: f"127.0.0.{number}:80" for number, name in enumerate(NAMES, 1)},
@@ -53,14 +53,14 @@ def configured(algorithm: Algorithm, folder: Path) -> render.Scene:
         socket=folder / "s",
     )
     if algorithm.ours:
-        servers, nginx = len(scene.addresses), scene.place.programs.nginx
-        blocks = steelyard_blocks(scene.place.checkout, nginx, servers=servers, clients=scene.clients)
-        scene = replace(scene, upstream=blocks)
-    scene.folder.mkdir()
+        servers, nginx = len(conf.addresses), conf.place.programs.nginx
+        blocks = steelyard_blocks(conf.place.checkout, nginx, servers=servers, clients=conf.clients)
+        conf = replace(conf, upstream=blocks)
+    conf.folder.mkdir()
     if algorithm.program == "envoy":
-        scene.endpoints.write_text(render.endpoints(scene, NAMES))
-    scene.nginx.temporary.mkdir()
-    return scene
+        conf.endpoints.write_text(render.endpoints(conf, NAMES))
+    conf.nginx.temporary.mkdir()
+    return conf
 
 
 @pytest.mark.parametrize(
@@ -74,15 +74,24 @@ def configured(algorithm: Algorithm, folder: Path) -> render.Scene:
     ids=lambda a: a.name,
 )
 def test_the_program_itself_accepts_every_configuration(algorithm: Algorithm, tmp_path: Path) -> None:
-    scene = configured(algorithm, tmp_path)
-    config = str(scene.config)
-    scene.config.write_text(render.configuration(scene, NAMES))
+    conf = configured(algorithm, tmp_path)
+    config = str(conf.config)
+    conf.config.write_text(render.configuration(conf, NAMES))
     command = {
         "haproxy": [programs().haproxy or "haproxy", "-c", "-f", config],
         "envoy": [programs().envoy or "envoy", "-c", config, "--mode", "validate", "--log-level", "error"],
     }.get(
         algorithm.program,
-        [programs().nginx, "-t", "-p", str(scene.folder), "-c", config, "-e", str(tmp_path / "log")],
+        [
+            programs().nginx,
+            "-t",
+            "-p",
+            str(conf.folder),
+            "-c",
+            config,
+            "-e",
+            str(tmp_path / "log"),
+        ],
     )
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -97,9 +106,9 @@ def test_over_tcp_ours_is_accepted_where_nginx_has_ngx_stream_lua_and_refused_el
     if why is not None:
         assert "has no ngx_stream_lua, which OpenResty has (--nginx PATH)" in why
         return
-    scene = configured(algorithm, tmp_path)
-    scene.config.write_text(render.configuration(scene, NAMES))
-    subprocess.run([programs().nginx, "-t", "-c", scene.config], check=True)
+    conf = configured(algorithm, tmp_path)
+    conf.config.write_text(render.configuration(conf, NAMES))
+    subprocess.run([programs().nginx, "-t", "-c", conf.config], check=True)
 
 
 def test_least_time_is_the_configuration_of_least_conn_with_another_directive_and_program(
@@ -108,13 +117,13 @@ def test_least_time_is_the_configuration_of_least_conn_with_another_directive_an
     texts = {}
     for name in ("nginx-least_conn", "nginx-least_time"):
         (tmp_path / name).mkdir()
-        scene = configured(BY_NAME[name], tmp_path / name)
-        text = render.configuration(scene, NAMES)
+        conf = configured(BY_NAME[name], tmp_path / name)
+        text = render.configuration(conf, NAMES)
         texts[name] = re.sub(r"127\.0\.0\.1:\d+", "here", text.replace(name, "x"))
     old, new = texts.values()
     assert old.replace("        least_conn;\n", "        least_time last_byte inflight;\n") == new
     newer = replace(programs(), nginx_least_time="/opt/nginx")
-    named = replace(scene, place=replace(scene.place, programs=newer))
+    named = replace(conf, place=replace(conf.place, programs=newer))
     assert part(named).command[0] == "/opt/nginx"
 
 
@@ -124,17 +133,17 @@ def test_every_nginx_keeps_its_connections_alike(servers: int, tmp_path: Path) -
     kept = set()
     for name in ("nginx-wrr", "steelyard-static-vnswrr"):
         (tmp_path / name).mkdir()
-        scene = configured(BY_NAME[name], tmp_path / name)
-        scene = replace(scene, addresses=many, weights=dict.fromkeys(many, 1))
-        if scene.algorithm.ours:
-            place = scene.place
+        conf = configured(BY_NAME[name], tmp_path / name)
+        conf = replace(conf, addresses=many, weights=dict.fromkeys(many, 1))
+        if conf.algorithm.ours:
+            place = conf.place
             blocks = steelyard_blocks(
-                place.checkout, place.programs.nginx, servers=servers, clients=scene.clients
+                place.checkout, place.programs.nginx, servers=servers, clients=conf.clients
             )
-            scene = replace(scene, upstream=blocks)
+            conf = replace(conf, upstream=blocks)
         pools = re.findall(
             r"^ +keepalive \d+;.*\n((?: +keepalive_.*\n)*)",
-            render.configuration(scene, list(many)),
+            render.configuration(conf, list(many)),
             flags=re.MULTILINE,
         )
         kept |= {" ".join(pool.split()) for pool in pools}

@@ -12,7 +12,7 @@ from steelyard_controller import laws
 from steelyard_loadtest.machine.programs import FAIR, LUA, STREAM_LUA, VNSWRR, Programs
 from steelyard_loadtest.rig import render
 from steelyard_loadtest.rig.place import Place
-from steelyard_loadtest.rig.render import Scene
+from steelyard_loadtest.rig.render import BalancerConfig
 from steelyard_loadtest.scenario.algorithms import (
     ALGORITHMS,
     BY_NAME,
@@ -47,9 +47,9 @@ PROGRAMS = Programs(
 )  # fmt: skip
 
 
-def scene(name: str) -> Scene:
+def conf(name: str) -> BalancerConfig:
     algorithm = BY_NAME[name]
-    return Scene(
+    return BalancerConfig(
         algorithm=algorithm,
         place=Place(
             folder=Path("/folder"),
@@ -70,7 +70,7 @@ def scene(name: str) -> Scene:
 
 
 def text(name: str, members: Sequence[str] = NAMES) -> str:
-    return render.configuration(scene(name), members)
+    return render.configuration(conf(name), members)
 
 
 def lines(name: str, members: Sequence[str] = NAMES) -> list[str]:
@@ -78,7 +78,7 @@ def lines(name: str, members: Sequence[str] = NAMES) -> list[str]:
 
 
 def controller(name: str) -> dict[str, object]:
-    upstreams = yaml.safe_load(render.controller(scene(name)))["upstreams"]
+    upstreams = yaml.safe_load(render.controller(conf(name)))["upstreams"]
     assert list(upstreams) == ["web"]
     web: dict[str, object] = upstreams["web"]
     return web
@@ -155,7 +155,7 @@ def test_what_counts_beside_the_four_is_declared_after_them_and_nothing_where_th
 
 
 def test_each_of_several_has_a_folder_and_a_name_of_its_own_and_all_send_reports() -> None:
-    third = replace(scene("steelyard-8-shared"), number=3)
+    third = replace(conf("steelyard-8-shared"), number=3)
     assert third.folder == Path("/folder/balancer-3")
     config = render.configuration(third, NAMES)
     assert 'lb = "edge-3"' in config
@@ -203,7 +203,7 @@ def test_envoy_has_its_policy_and_finds_its_servers_in_a_file() -> None:
     envoy_cluster = cluster("envoy-least_request")
     assert envoy_cluster["lb_policy"] == "LEAST_REQUEST"
     assert "/folder/balancer/endpoints.json" in json.dumps(envoy_cluster["eds_cluster_config"])
-    known = json.loads(render.endpoints(scene("envoy-least_request"), ["server-3", "server-1"]))
+    known = json.loads(render.endpoints(conf("envoy-least_request"), ["server-3", "server-1"]))
     (locality,) = known["resources"][0]["endpoints"]
     assert [
         endpoint["endpoint"]["address"]["socket_address"]["port_value"]
@@ -220,7 +220,7 @@ def test_envoy_s_weighted_round_robin_is_fed_by_the_largest_of_three_indicators(
 
 
 def test_envoy_takes_servers_from_our_controller_and_reports_to_it_under_its_own_name() -> None:
-    document = yaml.safe_load(render.configuration(replace(scene("envoy-steelyard-8"), number=3), NAMES))
+    document = yaml.safe_load(render.configuration(replace(conf("envoy-steelyard-8"), number=3), NAMES))
     web, ours = document["static_resources"]["clusters"]
     assert web["lb_policy"] == "LEAST_REQUEST"
     assert web["eds_cluster_config"]["eds_config"]["api_config_source"]["api_type"] == "DELTA_GRPC"
@@ -233,7 +233,7 @@ def test_envoy_takes_servers_from_our_controller_and_reports_to_it_under_its_own
 
 
 def test_only_root_names_a_user() -> None:
-    plain = render.configuration(replace(scene("nginx-rr"), root=False), NAMES)
+    plain = render.configuration(replace(conf("nginx-rr"), root=False), NAMES)
     assert "user root;" not in plain
     assert "user root;" in text("nginx-rr")
 

@@ -18,8 +18,9 @@ from pathlib import Path
 from steelyard_loadtest.generators import open_loop
 from steelyard_loadtest.generators.job import Task
 from steelyard_loadtest.generators.load import Recorded
+from steelyard_loadtest.generators.open_loop_requests import Numbered
 from steelyard_loadtest.generators.pool import Connection, Pool
-from steelyard_loadtest.generators.questions import Numbered, Pacer
+from steelyard_loadtest.generators.schedule import Pacer
 from steelyard_loadtest.generators.tally import Request
 from steelyard_loadtest.machine.errors import ProgramError
 
@@ -102,4 +103,4 @@ class StrictConnection(Connection):
 
 
 if __name__ == "__main__":
-    open_loop.main(questions=Numbered, connection=StrictConnection)
+    open_loop.main(requests=Numbered, connection=StrictConnection)

@@ -1,11 +1,11 @@
-"""The load's questions and the looks, without a socket."""
+"""The load's requests and the looks, without a socket."""
 
 import threading
 import time
 from typing import cast
 
 import pytest
-from steelyard_loadtest.generators.questions import CROSSED, GARBLED, Numbered, Same
+from steelyard_loadtest.generators.open_loop_requests import CROSSED, GARBLED, Numbered, Same
 from steelyard_resilience.chaos.fault import Look
 from steelyard_resilience.chaos.session import looking, rung_of
 from steelyard_resilience.stage.stage import Stage
@@ -14,8 +14,8 @@ from testing.waiting import PATIENCE_S
 
 
 def test_each_request_has_its_number() -> None:
-    questions = Numbered("10.213.0.10:8080", "/")
-    assert questions.request(17) == (
+    requests = Numbered("10.213.0.10:8080", "/")
+    assert requests.request(17) == (
         b"GET /?echo=17 HTTP/1.1\r\nHost: 10.213.0.10:8080\r\nUser-Agent: steelyard-loadtest\r\n\r\n"
     )
 

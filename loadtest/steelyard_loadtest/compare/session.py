@@ -20,7 +20,7 @@ from steelyard_loadtest.rig.balancers import Balancer
 from steelyard_loadtest.rig.servers import Servers
 from steelyard_loadtest.scenario.algorithms import BY_NAME
 from steelyard_loadtest.scenario.definition import Scenario
-from steelyard_loadtest.trial import Visit, measure, place_for
+from steelyard_loadtest.trial import RunningSetup, measure, place_for
 
 
 def run(results: Results, store: Store, programs: Programs) -> None:
@@ -71,26 +71,28 @@ def _measure(
                 if name in broken:
                     continue
                 balancer = Balancer(BY_NAME[name], scenario, servers.addresses, place)
-                visit = Visit(scenario=scenario, place=place, servers=servers, balancer=balancer, rates=rates)
-                why = _visit(visit, trials, store, results, progress)
+                setup = RunningSetup(
+                    scenario=scenario, place=place, servers=servers, balancer=balancer, rates=rates
+                )
+                why = _visit(setup, trials, store, results, progress)
                 if why is not None:
                     broken.add(name)
                     results.missing.append(Missing(scenario=scenario.name, algorithm=name, why=why))
 
 
 def _visit(
-    visit: Visit, trials: Sequence[Trial], store: Store, results: Results, progress: Progress
+    setup: RunningSetup, trials: Sequence[Trial], store: Store, results: Results, progress: Progress
 ) -> str | None:
     """Measure one algorithm's trials; return why it cannot go on, or None."""
-    load, title = visit.scenario.load, BY_NAME[trials[0].algorithm].title
+    load, title = setup.scenario.load, BY_NAME[trials[0].algorithm].title
     expected_s = trial_s(load) + START_S / len(trials)
-    progress.begin(f"{visit.scenario.name}, {title}: starting")
+    progress.begin(f"{setup.scenario.name}, {title}: starting")
     try:
-        with visit.balancer:
+        with setup.balancer:
             for number, trial in enumerate(trials):
                 if number:
-                    progress.begin(f"{visit.scenario.name}, {title}")
-                entry = measure(visit, trial, first=number == 0)
+                    progress.begin(f"{setup.scenario.name}, {title}")
+                entry = measure(setup, trial, first=number == 0)
                 store.save(entry)
                 results.measured.append(entry)
                 results.new += 1

@@ -27,7 +27,7 @@ from steelyard_loadtest.rig.place import Place
 from steelyard_loadtest.rig.servers import Servers
 from steelyard_loadtest.scenario.algorithms import Algorithm
 from steelyard_loadtest.scenario.definition import Load, Scenario, Server
-from steelyard_loadtest.trial import Visit, measure, place_for
+from steelyard_loadtest.trial import RunningSetup, measure, place_for
 
 CONNECTIONS = 64
 
@@ -69,14 +69,14 @@ class Contender(Balancer):
 
     def load(self, servers: Servers, trial: Trial, load: Load) -> Measured:
         """Load it by wrk, over CONNECTIONS kept ones. Raises ProgramError."""
-        visit = Visit(
+        setup = RunningSetup(
             scenario=replace(self._scenario, load=load),
             place=self._place,
             servers=servers,
             balancer=self,
             rates={trial.level: CONNECTIONS},
         )
-        entry = measure(visit, trial, first=False)
+        entry = measure(setup, trial, first=False)
         if not entry.outcome.quantiles:
             raise ProgramError("wrk got no answer from the proxy")
         return entry

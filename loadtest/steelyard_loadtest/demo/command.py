@@ -30,7 +30,7 @@ from steelyard_loadtest.rig.place import Place
 from steelyard_loadtest.rig.servers import Servers
 from steelyard_loadtest.scenario.algorithms import BY_NAME, named
 from steelyard_loadtest.scenario.definition import Event, Load, Scenario, Server
-from steelyard_loadtest.trial import Visit, measure
+from steelyard_loadtest.trial import RunningSetup, measure
 
 TARGET_UTILIZATION = 0.6
 """Busy enough that a wrong weight hurts; the other servers can still carry a burnt server's part."""
@@ -89,7 +89,7 @@ class RunningServers(Servers):
         self.rest()
         return self
 
-    def visit(self, algorithm: str, rate_per_s: float, folder: Path) -> Visit:
+    def setup(self, algorithm: str, rate_per_s: float, folder: Path) -> RunningSetup:
         """Return the input of `trial.measure`; the load's own files go to `folder`."""
         scenario = replace(self._scenario, path=PATHS.get(algorithm, "/"))
         place = replace(self._place, folder=folder)
@@ -97,7 +97,7 @@ class RunningServers(Servers):
         balancer = Balancer(BY_NAME["direct"], scenario, self.addresses, place)
         balancer.urls = [f"http://{HOST}:{place.balancer_port}"]
         rates = {TARGET_UTILIZATION: rate_per_s}
-        return Visit(scenario=scenario, place=place, servers=self, balancer=balancer, rates=rates)
+        return RunningSetup(scenario=scenario, place=place, servers=self, balancer=balancer, rates=rates)
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -152,9 +152,9 @@ def _measure(cluster: Cluster, out: Path, results: Results) -> str:
         progress.say(text)
         for name in scenario.algorithms:
             progress.begin(BY_NAME[name].title)
-            visit = servers.visit(name, rate_per_s, out / "load")
+            setup = servers.setup(name, rate_per_s, out / "load")
             trial = Trial(scenario=scenario.name, algorithm=name, level=TARGET_UTILIZATION, repeat=1)
-            entry = measure(visit, trial, first=True)
+            entry = measure(setup, trial, first=True)
             results.measured.append(entry)
             progress.end(f"{entry.outcome.requests} requests, {entry.outcome.failures} failed")
     return text

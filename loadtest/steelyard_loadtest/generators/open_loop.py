@@ -2,7 +2,7 @@
 
 Run by its path, with the arguments of `task`. Ended requests are in the record SWEEP_S later. A request
 without an idle connection opens one. So neither a slow server nor a stalled generator reduces the load or
-hides a wait (see `questions`).
+hides a wait (see `schedule`).
 
 It takes 7 % of a core for 400 requests per second, 24 % for 2000 and 47 % for 5000 (measured as in
 locust_users). Half of its latencies were below 0.25 ms then.
@@ -22,8 +22,8 @@ import uvloop
 
 from steelyard_loadtest.generators.job import Task, parse_task
 from steelyard_loadtest.generators.pool import Pool
-from steelyard_loadtest.generators.questions import Pacer
 from steelyard_loadtest.generators.recording import Recording
+from steelyard_loadtest.generators.schedule import Pacer
 from steelyard_loadtest.generators.tally import UNANSWERED
 from steelyard_loadtest.machine.network import raise_files
 
@@ -67,7 +67,7 @@ class Sender:
 
 
 async def run(load: Task, **how: Any) -> None:  # noqa: ANN401 - of Pool
-    """Make the load, and leave its record in the load's folder; how: the pool's questions and connections."""
+    """Make the load, and leave its record in the load's folder; how: the pool's requests and connections."""
     recording = Recording(load.folder)
     pools = [Pool(url, recording.add, **how) for url in load.url.split()]
     sender = Sender(Pacer(rate_per_s=load.level, seconds=load.warm_up_s + load.seconds), pools)

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import httptools
 
-from steelyard_loadtest.generators.questions import Numbered, Same
+from steelyard_loadtest.generators.open_loop_requests import Numbered, Same
 from steelyard_loadtest.generators.tally import RESET, TIMEOUT, Request, of_error
 
 MOST_CONNECTIONS = 8192
@@ -100,20 +100,20 @@ class Exchange:
 
 
 class Pool:
-    """Sends the URL's questions, by default the same one repeatedly; `ended` is called for each one's end."""
+    """Sends requests for the URL, by default the same one repeatedly; calls `ended` when a request ends."""
 
     def __init__(
         self,
         url: str,
         ended: Callable[[Request], None],
         *,
-        questions: type[Same] | type[Numbered] = Same,
+        requests: type[Same] | type[Numbered] = Same,
         connection: Callable[["Pool"], Connection] = Connection,
     ) -> None:
         parts = urlsplit(url)
         self._host, self._port = parts.hostname or "127.0.0.1", parts.port or 80
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        self._questions = questions(parts.netloc, target)
+        self._requests = requests(parts.netloc, target)
         self._ended, self._connection = ended, connection
         self._sent = 0
         self._loop = asyncio.get_running_loop()
@@ -151,7 +151,7 @@ class Pool:
         """End the connection's request, and use the connection for the next."""
         exchange = self._busy.pop(connection, None)
         if exchange is not None:
-            self._end(exchange, self._questions.failure(exchange.number, status, body))
+            self._end(exchange, self._requests.failure(exchange.number, status, body))
         self._use(connection)
 
     def lost(self, connection: Connection, failure: str) -> None:
@@ -197,7 +197,7 @@ class Pool:
     def _put_on(self, connection: Connection, exchange: Exchange) -> None:
         exchange.connection = connection
         self._busy[connection] = exchange
-        connection.send(self._questions.request(exchange.number))
+        connection.send(self._requests.request(exchange.number))
 
     def _use(self, connection: Connection) -> None:
         if not connection.usable:

@@ -89,12 +89,12 @@ class Balancer:
             process.check()
 
     def _start(self, stack: contextlib.ExitStack, cpus: set[int] | None) -> None:
-        scenes = [self._scene(stack, number) for number in range(1, len(self._ports) + 1)]
+        confs = [self._conf(stack, number) for number in range(1, len(self._ports) + 1)]
         if self._algorithm.law:
-            self._control = Control(scenes[0])
+            self._control = Control(confs[0])
             stack.callback(self._control.process.stop)
-        for scene in scenes:
-            front = PROXIES[self._algorithm.program](scene, self._control, cpus)
+        for conf in confs:
+            front = PROXIES[self._algorithm.program](conf, self._control, cpus)
             stack.callback(front.stop)
             self.fronts.append(front)
         for front, port in zip(self.fronts, self._ports, strict=True):
@@ -104,14 +104,14 @@ class Balancer:
         if self._control:
             self._control.wait()  # otherwise nginx's own methods are measured while it starts beside them
 
-    def _scene(self, stack: contextlib.ExitStack, number: int) -> render.Scene:
+    def _conf(self, stack: contextlib.ExitStack, number: int) -> render.BalancerConfig:
         algorithm = self._algorithm
         socket = None
         if algorithm.program == "haproxy":
             # A folder of its own, because a socket's path may have about 100 characters at most.
             short = tempfile.TemporaryDirectory(prefix="steelyard-lab-")
             socket = Path(stack.enter_context(short)) / "haproxy.sock"
-        scene = render.Scene(
+        conf = render.BalancerConfig(
             algorithm=algorithm,
             place=replace(self._place, balancer_port=self._ports[number - 1]),
             number=number,
@@ -122,13 +122,13 @@ class Balancer:
             socket=socket,
             clients=self._clients,
         )
-        scene.folder.mkdir(exist_ok=True)
+        conf.folder.mkdir(exist_ok=True)
         if not algorithm.ours:
-            return scene
+            return conf
         checkout, nginx = self._place.checkout, self._place.programs.nginx
         servers = len(self._addresses)
         blocks = steelyard_blocks(checkout, nginx, servers=servers, clients=self._clients)
-        return replace(scene, upstream=blocks)
+        return replace(conf, upstream=blocks)
 
 
 def why_missing(algorithm: Algorithm, programs: Programs) -> str | None:

@@ -9,7 +9,7 @@ from steelyard_loadtest.machine import http_ask
 from steelyard_loadtest.machine.child_process import Process, wait_until
 from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_loadtest.rig import render
-from steelyard_loadtest.rig.render import Scene
+from steelyard_loadtest.rig.render import BalancerConfig
 
 WEIGHTS = f"/v1/upstreams/{UPSTREAM}/weights"
 PEERS = f"/v1/upstreams/{UPSTREAM}/peers"
@@ -18,19 +18,19 @@ PEERS = f"/v1/upstreams/{UPSTREAM}/peers"
 class Control:
     """A controller; its constructor starts it, but it need not answer yet. All methods raise ProgramError."""
 
-    def __init__(self, scene: Scene) -> None:
-        self._scene, self._place = scene, scene.place
-        place, fed_by = scene.place, scene.algorithm.fed_by
-        self._members = set(scene.addresses)
+    def __init__(self, conf: BalancerConfig) -> None:
+        self._conf, self._place = conf, conf.place
+        place, fed_by = conf.place, conf.algorithm.fed_by
+        self._members = set(conf.addresses)
         self._drained: set[str] = set()
         # Data of an earlier trial. These are tables, reports and samples (the agents' are back within a
         # second), the declaration, the law's memory, and the lease, which a new controller would wait for.
         _order(place.memcached_port, "flush_all", "OK")
         _order(place.redis_port, "FLUSHALL", "+OK")
-        config = scene.folder / "controller.yaml"
-        config.write_text(render.controller(scene))
+        config = conf.folder / "controller.yaml"
+        config.write_text(render.controller(conf))
         self._token = secrets.token_hex(32)
-        token_file = scene.folder / "admin_token"
+        token_file = conf.folder / "admin_token"
         token_file.touch(mode=0o600)
         token_file.write_text(self._token)
         part = parts.controller(
@@ -43,7 +43,7 @@ class Control:
             agent_check_port=place.follow_port if fed_by == "agent-check" else None,
             xds_port=place.follow_port if fed_by == "xds" else None,
         )
-        log = scene.folder / "controller.log"
+        log = conf.folder / "controller.log"
         log.write_text("")  # the previous one's last words are not this one's
         self.process = Process(part.command, log)
 
@@ -55,7 +55,7 @@ class Control:
         """Declare and forget servers until only these are left."""
         wanted = set(names)
         for name in sorted(wanted - self._members):
-            self._change("PUT", name, render.peer(self._scene, name))
+            self._change("PUT", name, render.peer(self._conf, name))
         for name in sorted(self._members - wanted):
             self._change("DELETE", name)
         self._members = wanted

@@ -24,7 +24,7 @@ from steelyard_loadtest.reporting.publish import write_text
 from steelyard_loadtest.rig import render
 from steelyard_loadtest.rig.control import Control
 from steelyard_loadtest.rig.place import Place
-from steelyard_loadtest.rig.render import Scene
+from steelyard_loadtest.rig.render import BalancerConfig
 from steelyard_loadtest.templates import render_file
 
 ANSWERED = "L7OK"
@@ -42,18 +42,18 @@ SOCKET_S = 10.0
 class Proxy:
     """A proxy; its constructor starts it, but it need not answer yet. All methods raise ProgramError."""
 
-    def __init__(self, scene: Scene, control: Control | None, cpus: Collection[int] | None) -> None:
-        self._scene, self._control = scene, control
+    def __init__(self, conf: BalancerConfig, control: Control | None, cpus: Collection[int] | None) -> None:
+        self._conf, self._control = conf, control
         self._before_start()
-        self._write(tuple(scene.addresses))
-        scene.log.write_text("")  # the previous one's last words are not this one's
-        self.process = Process(part(scene).command, scene.log, cpus)
+        self._write(tuple(conf.addresses))
+        conf.log.write_text("")  # the previous one's last words are not this one's
+        self.process = Process(part(conf).command, conf.log, cpus)
         self.beside: Process | None = None
         """Processes that run beside it until its end; `wait` starts them."""
 
     def wait(self) -> None:
         """Wait until it serves with all it needs; here, until it takes connections."""
-        self.process.wait_listening(self._scene.place.balancer_port)
+        self.process.wait_listening(self._conf.place.balancer_port)
 
     def stop(self) -> None:
         """End it, after the processes beside it."""
@@ -66,15 +66,15 @@ class Proxy:
         raise NotImplementedError
 
     def _before_start(self) -> None:
-        self._scene.nginx.temporary.mkdir(exist_ok=True)
+        self._conf.nginx.temporary.mkdir(exist_ok=True)
 
     def _why_no_report(self) -> str | None:
-        report = f"{REPORT}{self._scene.number}"
-        answer = http_ask.ask_line(parts.HOST, self._scene.place.memcached_port, f"get {report}")
+        report = f"{REPORT}{self._conf.number}"
+        answer = http_ask.ask_line(parts.HOST, self._conf.place.memcached_port, f"get {report}")
         return None if answer.startswith("VALUE") else f"nobody reports its traffic as {report}"
 
     def _write(self, members: Sequence[str]) -> None:
-        self._scene.config.write_text(render.configuration(self._scene, members))
+        self._conf.config.write_text(render.configuration(self._conf, members))
 
 
 class Nginx(Proxy):
@@ -96,7 +96,7 @@ class Steelyard(Proxy):
     def wait(self) -> None:
         """Wait until it serves a table in which every server takes part."""
         super().wait()
-        if self._scene.algorithm.mode == "tcp":
+        if self._conf.algorithm.mode == "tcp":
             return  # its port passes bytes on and has no status; it begins with the list of servers
         wait_until(self._why_not_yet, [self.process, *([self._control.process] if self._control else [])])
 
@@ -107,14 +107,14 @@ class Steelyard(Proxy):
         self._control.set_members(names)
 
     def _why_not_yet(self) -> str | None:
-        upstream = steelyard_status(self._scene.place.balancer_port)
+        upstream = steelyard_status(self._conf.place.balancer_port)
         if upstream["rung"] != "fresh":
             words = f"; {self._control.process.last_words()}" if self._control else ""
             return f"no weight table ({upstream['last_fetch']}{words})"
         if upstream["picker_error"] is not None:
             raise ProgramError(upstream["picker_error"])
         there = {peer["id"] for peer in upstream["peers"] if peer["eligible"]}
-        away = [name for name in self._scene.addresses if name not in there]
+        away = [name for name in self._conf.addresses if name not in there]
         return f"{', '.join(away)} take no part" if away else None
 
 
@@ -126,25 +126,25 @@ class HAProxy(Proxy):
         super().wait()
         if self._control is None:
             return
-        if self._scene.algorithm.fed_by == "reporter" and self._scene.socket is not None:
-            memcached = f"{parts.HOST}:{self._scene.place.memcached_port}"
-            command = parts.reporter(self._scene.socket, memcached=memcached).command
-            self.beside = Process(command, self._scene.folder / "reporter.log")
+        if self._conf.algorithm.fed_by == "reporter" and self._conf.socket is not None:
+            memcached = f"{parts.HOST}:{self._conf.place.memcached_port}"
+            command = parts.reporter(self._conf.socket, memcached=memcached).command
+            self.beside = Process(command, self._conf.folder / "reporter.log")
             wait_until(self._why_no_report, [self.process, self._control.process, self.beside])
         else:
             wait_until(self._why_not_yet, [self.process, self._control.process])
 
     def set_members(self, names: Sequence[str]) -> None:
         """Take servers out and in; requests under way end where they are."""
-        out = [name for name in self._scene.addresses if name not in names]
-        if self._control and self._scene.algorithm.fed_by == "reporter":
+        out = [name for name in self._conf.addresses if name not in names]
+        if self._control and self._conf.algorithm.fed_by == "reporter":
             self._control.set_members(names)
             return
         if self._control:
             # A state set here would only last until the agent's next answer.
             self._control.drain(out)
             return
-        for name in self._scene.addresses:
+        for name in self._conf.addresses:
             state = "maint" if name in out else "ready"
             answer = self._ask(f"set server {UPSTREAM}/{name} state {state}")
             if answer:
@@ -172,7 +172,7 @@ class HAProxy(Proxy):
         deadline = Deadline(time.monotonic)
         deadline.start(SOCKET_S)
         try:
-            return RuntimeSocket(Path(str(self._scene.socket)), deadline).ask(words).strip()
+            return RuntimeSocket(Path(str(self._conf.socket)), deadline).ask(words).strip()
         except HaproxyFault as error:
             raise ProgramError(f"it does not take {words!r}: {error}") from None
 
@@ -191,13 +191,13 @@ class Envoy(Proxy):
         if self._control is not None:
             self._control.set_members(names)
         else:
-            write_text(self._scene.endpoints, render.endpoints(self._scene, names))
+            write_text(self._conf.endpoints, render.endpoints(self._conf, names))
 
     def _before_start(self) -> None:
         if self._control is not None:
             self._control.wait()  # otherwise it asks in vain, and again seconds later
         else:
-            self.set_members(tuple(self._scene.addresses))
+            self.set_members(tuple(self._conf.addresses))
 
 
 class Sglang(Proxy):
@@ -211,18 +211,23 @@ PROXIES = {"nginx": Nginx, "steelyard": Steelyard, "haproxy": HAProxy, "envoy": 
 """By program."""
 
 
-def part(scene: Scene) -> Part:
+def part(conf: BalancerConfig) -> Part:
     """Return the balancer as a part of a cluster; its configuration need not be there yet."""
-    programs, port = scene.place.programs, scene.place.balancer_port
-    if scene.algorithm.program == "haproxy":
-        return parts.haproxy(port, scene.config, program=programs.haproxy or "haproxy")
-    if scene.algorithm.program == "envoy":
-        return parts.envoy(port, scene.config, program=programs.envoy or "envoy")
-    if scene.algorithm.program == "sglang":
-        urls = [f"http://{address}" for address in scene.addresses.values()]
-        program, metrics_port = programs.sglang or "sglang-router", scene.place.follow_port
-        return parts.sglang(port, urls, scene.algorithm.method, metrics_port, program=program)
-    return parts.nginx(port, scene.folder, log=scene.log, program=programs.nginx_for(scene.algorithm.method))
+    programs, port = conf.place.programs, conf.place.balancer_port
+    if conf.algorithm.program == "haproxy":
+        return parts.haproxy(port, conf.config, program=programs.haproxy or "haproxy")
+    if conf.algorithm.program == "envoy":
+        return parts.envoy(port, conf.config, program=programs.envoy or "envoy")
+    if conf.algorithm.program == "sglang":
+        urls = [f"http://{address}" for address in conf.addresses.values()]
+        program, metrics_port = programs.sglang or "sglang-router", conf.place.follow_port
+        return parts.sglang(port, urls, conf.algorithm.method, metrics_port, program=program)
+    return parts.nginx(
+        port,
+        conf.folder,
+        log=conf.log,
+        program=programs.nginx_for(conf.algorithm.method),
+    )
 
 
 def start_answering(place: Place, cpus: Collection[int]) -> Process:

@@ -1,4 +1,4 @@
-"""The files of a balancer and its controller: a `Scene` in, text out. Pure but for the templates."""
+"""The files of a balancer and its controller: a `BalancerConfig` in, text out. Pure but for the templates."""
 
 import json
 import re
@@ -90,8 +90,8 @@ class Backend:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
-    """A balancer's place, the servers in their order, and its capacity and times.
+class BalancerConfig:
+    """The values of a balancer's configuration: its place, its servers in order, its limits.
 
     socket: HAProxy's command socket. upstream: our upstream block from `steelyard-upstream`. clients:
     connections at a time. number: its number among several, from 1.
@@ -154,8 +154,8 @@ class Scene:
 
     def backends(self, members: Sequence[str]) -> list[Backend]:
         """Return these servers, in the order of the configuration."""
-        ruled = self.algorithm.fed_by in ("agent-check", "reporter")
-        weights = dict.fromkeys(self.weights, AGENT_WEIGHT) if ruled else self.weights
+        weights_set_at_runtime = self.algorithm.fed_by in ("agent-check", "reporter")
+        weights = dict.fromkeys(self.weights, AGENT_WEIGHT) if weights_set_at_runtime else self.weights
         backends = [
             Backend(name=name, address=address, weight=weights[name])
             for name, address in self.addresses.items()
@@ -174,18 +174,18 @@ def weights(algorithm: Algorithm, scenario: Scenario) -> dict[str, int]:
     return dict.fromkeys(known, 1)
 
 
-def configuration(scene: Scene, members: Sequence[str]) -> str:
+def configuration(conf: BalancerConfig, members: Sequence[str]) -> str:
     """Return the balancer's configuration with these servers."""
-    servers = scene.backends(members)
-    if scene.algorithm.program == "envoy":
-        return envoy_yaml(_envoy(scene, servers))
-    if template := TEMPLATES.get(scene.algorithm.program):
-        values = {"scene": scene, "nginx": scene.nginx, "servers": servers, "upstream": UPSTREAM}
+    servers = conf.backends(members)
+    if conf.algorithm.program == "envoy":
+        return envoy_yaml(_envoy(conf, servers))
+    if template := TEMPLATES.get(conf.algorithm.program):
+        values = {"conf": conf, "nginx": conf.nginx, "servers": servers, "upstream": UPSTREAM}
         return render_file(nginx.TEMPLATES / template, values)
-    place = scene.place
-    if scene.algorithm.mode == "tcp":
+    place = conf.place
+    if conf.algorithm.mode == "tcp":
         return nginx.steelyard_stream(
-            scene.nginx,
+            conf.nginx,
             place.checkout / "openresty",
             {
                 "memcached": [f"{HOST}:{place.memcached_port}"],
@@ -193,47 +193,47 @@ def configuration(scene: Scene, members: Sequence[str]) -> str:
                 "upstreams": {UPSTREAM: {"bootstrap": [server.address for server in servers]}},
             },
         )
-    count = shards(scene.upstream)
+    count = shards(conf.upstream)
     bootstrap = [server.address for server in servers] if place.api_port else []
     # All options have their defaults: max_fails 3, fail_timeout_s 10, ejection by error rate, 2 retries.
     options = {
         "memcached": [f"{HOST}:{place.memcached_port}"],
         "controller": [f"http://{HOST}:{place.api_port}"] if place.api_port else None,
-        "lb": f"edge-{scene.number}",
-        "share_in_flight": scene.algorithm.shares_in_flight or None,
-        "upstreams": {UPSTREAM: {"bootstrap": bootstrap, "shards": count or None, **scene.algorithm.options}},
+        "lb": f"edge-{conf.number}",
+        "share_in_flight": conf.algorithm.shares_in_flight or None,
+        "upstreams": {UPSTREAM: {"bootstrap": bootstrap, "shards": count or None, **conf.algorithm.options}},
     }
     ours = Steelyard(
         lua_dir=place.checkout / "openresty",
         options={name: value for name, value in options.items() if value is not None},
-        blocks=scene.upstream,
+        blocks=conf.upstream,
         shards=bool(count),
         all_pages=False,
         memory=MEMORY,
     )
-    title = "The same nginx with Steelyard, as openresty/README.md has it."
-    return nginx.steelyard(scene.nginx, ours, title=title)
+    title = "The same nginx with Steelyard, as in openresty/README.md."
+    return nginx.steelyard(conf.nginx, ours, title=title)
 
 
-def _envoy(scene: Scene, servers: Sequence[Backend]) -> Envoy:
-    place, fed_by = scene.place, scene.algorithm.fed_by
+def _envoy(conf: BalancerConfig, servers: Sequence[Backend]) -> Envoy:
+    place, fed_by = conf.place, conf.algorithm.fed_by
     return Envoy(
-        lb=f"edge-{scene.number}",
+        lb=f"edge-{conf.number}",
         port=place.balancer_port,
-        method=scene.algorithm.method,
+        method=conf.algorithm.method,
         orca=fed_by == "orca",
         controllers=[(HOST, place.follow_port)] if fed_by == "xds" else (),
-        endpoints=scene.endpoints if place.api_port else None,
+        endpoints=conf.endpoints if place.api_port else None,
         servers=[server.endpoint for server in servers],
     )
 
 
-def endpoints(scene: Scene, members: Sequence[str]) -> str:
+def endpoints(conf: BalancerConfig, members: Sequence[str]) -> str:
     """Return the file in which Envoy finds these servers."""
     assignment = {
         "@type": "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment",
         "cluster_name": UPSTREAM,
-        "endpoints": [{"lb_endpoints": [server.endpoint for server in scene.backends(members)]}],
+        "endpoints": [{"lb_endpoints": [server.endpoint for server in conf.backends(members)]}],
     }
     return json.dumps({"resources": [assignment]}, indent=1) + "\n"
 
@@ -243,25 +243,28 @@ def shards(upstream: str) -> int:
     return len(re.findall(rf"^upstream {UPSTREAM}_\d+ {{$", upstream, re.MULTILINE))
 
 
-def controller(scene: Scene) -> str:
+def controller(conf: BalancerConfig) -> str:
     """Return the controller's YAML file; a balancer that is not ours may send it no reports."""
-    reports = scene.algorithm.ours or scene.algorithm.fed_by in ("reporter", "xds")
-    further, four = scene.algorithm.indicators, INDICATORS if scene.algorithm.four else ()
+    reports = conf.algorithm.ours or conf.algorithm.fed_by in ("reporter", "xds")
+    extra_indicators = conf.algorithm.indicators
+    standard_indicators: dict[str, Mapping[str, float]] = {}
+    if conf.algorithm.four:
+        standard_indicators = {name: {} for name in INDICATORS}
     return nginx.controller(
-        [{"id": name} | peer(scene, name) for name in scene.addresses],
-        law=scene.algorithm.law,
+        [{"id": name} | peer(conf, name) for name in conf.addresses],
+        law=conf.algorithm.law,
         # HAProxy and Envoy pick by themselves, but the table must name a picker.
-        picker=scene.algorithm.method if scene.algorithm.ours else "vnswrr2",
-        load_balancers=[f"edge-{one}" for one in range(1, scene.algorithm.balancers + 1)] if reports else (),
-        indicators={**{name: {} for name in four}, **further} if further else None,
+        picker=conf.algorithm.method if conf.algorithm.ours else "vnswrr2",
+        load_balancers=[f"edge-{one}" for one in range(1, conf.algorithm.balancers + 1)] if reports else (),
+        indicators={**standard_indicators, **extra_indicators} if extra_indicators else None,
     )
 
 
-def peer(scene: Scene, name: str) -> dict[str, object]:
+def peer(conf: BalancerConfig, name: str) -> dict[str, object]:
     """Return a server's declaration for the controller.
 
     The paper's law begins with its equation 5, from the capacities that the agents report. A baseline would
     replace it.
     """
-    address: dict[str, object] = {"address": scene.addresses[name]}
-    return address if scene.algorithm.law == "paper" else address | {"baseline": scene.weights[name]}
+    address: dict[str, object] = {"address": conf.addresses[name]}
+    return address if conf.algorithm.law == "paper" else address | {"baseline": conf.weights[name]}

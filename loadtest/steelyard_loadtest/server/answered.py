@@ -28,7 +28,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COUNTED = frozenset({"/", "/io", "/bytes", "/sleep"})
-"""Paths of a load; the lab's own questions use other paths."""
+"""Paths of a load; the lab's own requests use other paths."""
 
 COUNT_BYTES = 8
 

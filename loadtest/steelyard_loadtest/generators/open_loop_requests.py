@@ -1,14 +1,10 @@
-"""The open loop's questions, their due times, and the answers that it accepts. Pure.
+"""The requests of the open loop, and the answers that it accepts. Pure.
 
 `Same` and `Numbered` have requests by number, counted from 0 in due order. They name the kind of failure of
 an answer ("": none).
-
-The schedule is a function of time alone: neither the server nor the generator can move it. A latency from the
-due time therefore includes every wait (Tene, "How NOT to Measure Latency": coordinated omission; wrk2).
 """
 
 import json
-from dataclasses import dataclass
 
 from steelyard_loadtest.generators.tally import of_status
 
@@ -17,32 +13,6 @@ CROSSED = "crossed"
 
 GARBLED = "garbled"
 """A whole answer that the demo server does not give."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pacer:
-    """Requests number 0, 1, 2, ... due at 0, 1/rate, 2/rate, ... seconds, all those before `seconds`."""
-
-    rate_per_s: float
-    seconds: float
-
-    @property
-    def requests(self) -> int:
-        """Return the number of requests in all."""
-        # The product may be on either side of a whole number; the quotient decides.
-        number = round(self.seconds * self.rate_per_s)
-        return number + (self.due_s(number) < self.seconds)
-
-    def due_s(self, number: int) -> float:
-        """Return when a request is due, in seconds from the start."""
-        return number / self.rate_per_s
-
-    def due_by(self, elapsed_s: float) -> int:
-        """Return the number of requests due after this many seconds, including those due just now."""
-        if elapsed_s < 0:
-            return 0
-        number = round(elapsed_s * self.rate_per_s)
-        return min(number + (self.due_s(number) <= elapsed_s), self.requests)
 
 
 class Same:
