@@ -79,7 +79,7 @@ class Rig:
     @contextlib.asynccontextmanager
     async def haproxy(self, *changes: tuple[str, str]) -> AsyncIterator[Edge]:
         """Run HAProxy as documented for one controller, with some changes."""
-        config = documented().split("# Passes the questions")[0]
+        config = documented().split("# Passes the agent-checks")[0]
         async with haproxy(
             self.folder,
             replaced(

@@ -8,7 +8,7 @@
 --   health/<upstream>/<n>        the id of the peer of change n, for JOURNAL_S
 --
 -- Kinds: `marked` (by Lua in nginx.conf), `fails` (max_fails), `ejected` (core/outlier_detection), and `check/<about>`
--- for active checks. A check's marks count only while a check with the same question is in force.
+-- for active checks. A check's marks count only while a check with the same <about> is in force.
 --
 -- A mark is by id and notes the address: a peer that moves begins anew, and one that changes its place in the table
 -- keeps its mark. Each mark has a TTL, so nothing is left of a removed peer or check. A TTL counts by the time of day,
