@@ -1,4 +1,4 @@
-"""One tick: read, sample, send, show. `loop` decides when.
+"""One tick: read, sample, send, show; and the last sample of an agent that ends. `loop` decides when.
 
 I/O comes in as arguments: the reader, the pool, the outputs, the clocks. This
 module keeps the last good reading, and nothing else.

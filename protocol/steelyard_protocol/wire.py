@@ -1,7 +1,7 @@
 """Common parts of all messages of version 1: Memcached keys, names, and reasons to refuse one.
 
-Pure. No decoder raises on bytes from the network: otherwise one written Memcached
-item could stop a controller.
+Pure. Each reader checks the version by its shape (`typed_json`). No decoder raises on bytes from the
+network: otherwise one written Memcached item could stop a controller.
 """
 
 import re

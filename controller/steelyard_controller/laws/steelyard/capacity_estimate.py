@@ -7,6 +7,7 @@ import numpy as np
 
 from steelyard_controller.laws.small_arrays import clip, known_or_zero
 from steelyard_controller.laws.snapshot import Bools, Floats
+from steelyard_controller.laws.steelyard.busyness import Busyness, tightest
 from steelyard_controller.laws.steelyard.change_detection import Change
 from steelyard_controller.laws.steelyard.contrast import known_of, means, with_findings_kept
 from steelyard_controller.laws.steelyard.evidence import (
@@ -21,7 +22,6 @@ from steelyard_controller.laws.steelyard.in_flight import InFlight
 from steelyard_controller.laws.steelyard.inputs import Inputs
 from steelyard_controller.laws.steelyard.own_load import OwnLoad
 from steelyard_controller.laws.steelyard.request_cost import capacity, learnt_cost, prior_worth, split
-from steelyard_controller.laws.steelyard.residuals import Busyness, tightest
 
 # A restart makes the test less eager, but only for a while: lost capacity may come back soon.
 RESTARTS_FADE_S = 10.0

@@ -6,6 +6,7 @@ import numpy as np
 
 from steelyard_controller.laws.small_arrays import anybody, quotient, summed
 from steelyard_controller.laws.snapshot import Bools, Floats, Ints
+from steelyard_controller.laws.steelyard.busyness import Busyness
 from steelyard_controller.laws.steelyard.evidence import (
     BUSY,
     FADED,
@@ -18,15 +19,14 @@ from steelyard_controller.laws.steelyard.evidence import (
 from steelyard_controller.laws.steelyard.in_flight import InFlight
 from steelyard_controller.laws.steelyard.inputs import Inputs
 from steelyard_controller.laws.steelyard.own_load import OwnLoad
+from steelyard_controller.laws.steelyard.paired_window import Window
 from steelyard_controller.laws.steelyard.request_cost import split
-from steelyard_controller.laws.steelyard.residuals import Busyness
 from steelyard_controller.laws.steelyard.steelyard_parameters import (
     CHANGE_WINDOWS,
     FRESH_WINDOWS,
     RECENT_WINDOWS,
     WINDOW_S,
 )
-from steelyard_controller.laws.steelyard.window import Window
 
 # A peer that was full of somebody else's work is free again below this load.
 FREE_LOAD = 0.8

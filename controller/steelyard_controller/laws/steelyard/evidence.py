@@ -6,8 +6,8 @@ import numpy as np
 
 from steelyard_controller.laws.small_arrays import clip
 from steelyard_controller.laws.snapshot import Floats, indicator_column
+from steelyard_controller.laws.steelyard.busyness import Busyness
 from steelyard_controller.laws.steelyard.inputs import Inputs
-from steelyard_controller.laws.steelyard.residuals import Busyness
 
 # The columns of sums and windows.
 REQUESTS, BUSY, SECONDS, FULL_SECONDS = range(4)

@@ -10,8 +10,8 @@ import numpy as np
 from steelyard_controller.laws.small_arrays import known_or_zero
 from steelyard_controller.laws.snapshot import Bools, Floats
 from steelyard_controller.laws.steelyard.inputs import Inputs
+from steelyard_controller.laws.steelyard.paired_window import Window
 from steelyard_controller.laws.steelyard.traffic import Traffic
-from steelyard_controller.laws.steelyard.window import Window
 
 # Below this load no request needs to wait: those in flight are open.
 CALM_LOAD = 0.8

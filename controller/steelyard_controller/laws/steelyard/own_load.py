@@ -10,9 +10,9 @@ from steelyard_controller.laws.steelyard.contrast import Known, known_of
 from steelyard_controller.laws.steelyard.evidence import FEWEST_REQUESTS, YOUNG_WINDOWS, Evidence
 from steelyard_controller.laws.steelyard.in_flight import InFlight
 from steelyard_controller.laws.steelyard.inputs import Inputs
+from steelyard_controller.laws.steelyard.paired_window import Window
 from steelyard_controller.laws.steelyard.request_cost import capacity, prior_cost, prior_worth, split
 from steelyard_controller.laws.steelyard.traffic import Traffic
-from steelyard_controller.laws.steelyard.window import Window
 
 # From this load on, a resource only shows that it is full, and not by whose work.
 FULL = 0.95

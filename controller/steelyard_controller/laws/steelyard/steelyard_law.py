@@ -13,6 +13,7 @@ from steelyard_controller.laws.law import Columns, Law, Outcome, refuse_crossed_
 from steelyard_controller.laws.memory import Schema
 from steelyard_controller.laws.presentation import Presentation
 from steelyard_controller.laws.snapshot import Batch
+from steelyard_controller.laws.steelyard.busyness import measure_busyness
 from steelyard_controller.laws.steelyard.capacity_estimate import estimate_capacity
 from steelyard_controller.laws.steelyard.change_detection import detect_change
 from steelyard_controller.laws.steelyard.evidence import recall_evidence
@@ -20,17 +21,16 @@ from steelyard_controller.laws.steelyard.factors import (
     bound_weights,
     weigh_backlog,
     weigh_failures,
-    weigh_slow_start,
     weigh_slowness,
 )
 from steelyard_controller.laws.steelyard.in_flight import separate_waiting
 from steelyard_controller.laws.steelyard.inputs import Inputs, inputs_of
 from steelyard_controller.laws.steelyard.own_load import attribute_load
-from steelyard_controller.laws.steelyard.residuals import measure_busyness
+from steelyard_controller.laws.steelyard.paired_window import pair_window
+from steelyard_controller.laws.steelyard.slow_start import weigh_slow_start
 from steelyard_controller.laws.steelyard.steelyard_parameters import SCHEMA, SteelyardParameters
 from steelyard_controller.laws.steelyard.steelyard_presentation import PRESENTATION
 from steelyard_controller.laws.steelyard.traffic import count_traffic
-from steelyard_controller.laws.steelyard.window import pair_window
 from steelyard_controller.laws.steelyard.workings import Workings
 
 

@@ -6,17 +6,18 @@ import numpy as np
 
 from steelyard_controller.laws.law import Columns
 from steelyard_controller.laws.snapshot import Floats
+from steelyard_controller.laws.steelyard.busyness import Busyness
 from steelyard_controller.laws.steelyard.capacity_estimate import Estimate
 from steelyard_controller.laws.steelyard.change_detection import Change
 from steelyard_controller.laws.steelyard.evidence import BUSY, REMEMBERED, REQUESTS
-from steelyard_controller.laws.steelyard.factors import Backlog, BoundedWeights, Failures, Slowness, SlowStart
+from steelyard_controller.laws.steelyard.factors import Backlog, BoundedWeights, Failures, Slowness
 from steelyard_controller.laws.steelyard.in_flight import InFlight
 from steelyard_controller.laws.steelyard.inputs import Inputs
 from steelyard_controller.laws.steelyard.own_load import OwnLoad
+from steelyard_controller.laws.steelyard.paired_window import Window
 from steelyard_controller.laws.steelyard.request_cost import prior_worth
-from steelyard_controller.laws.steelyard.residuals import Busyness
+from steelyard_controller.laws.steelyard.slow_start import SlowStart
 from steelyard_controller.laws.steelyard.traffic import Traffic
-from steelyard_controller.laws.steelyard.window import Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,8 @@
 --- Slow start: a peer taken out by health returns with a part of its weight, which then grows to all of it.
 --
 -- Its caches are cold, its connections are not open yet, and the cause of its failure may not be over. The part grows
--- in steps, because each one makes the picker begin its cycle again. Pure.
+-- in steps, because each one makes the picker begin its cycle again. A new server's slow start is in its weight, by the
+-- controller's law: laws/steelyard/slow_start.py. Pure.
 
 -- Steps of the part; it begins at a tenth, as with Envoy's min_weight_percent.
 local STEPS = 10

@@ -7,8 +7,8 @@ import numpy as np
 
 from steelyard_controller.laws.pairing import paired
 from steelyard_controller.laws.snapshot import Bools, Floats, Ints
+from steelyard_controller.laws.steelyard.busyness import Busyness
 from steelyard_controller.laws.steelyard.inputs import Inputs
-from steelyard_controller.laws.steelyard.residuals import Busyness
 from steelyard_controller.laws.steelyard.traffic import Traffic
 
 

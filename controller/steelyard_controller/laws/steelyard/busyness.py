@@ -1,4 +1,7 @@
-"""Busyness of the peers: residuals, entropy weights, score, alert (step 1; eqs 1-4 and 6). Pure."""
+"""Busyness of the peers: smoothed residuals, entropy weights, score, alert with its hysteresis. Pure.
+
+Step 1; eqs 1 to 4 and 6.
+"""
 
 from dataclasses import dataclass
 from math import exp
