@@ -42,6 +42,11 @@ def in_flight(edge: Edge) -> dict[str, int]:
     return {row["id"]: row["in_flight"] for row in edge.upstream()["peers"]}
 
 
+def workers_serving(edge: Edge, generation: int) -> int:
+    tables = (worker["serving"].get("web", {}) for worker in edge.status()["workers"])
+    return sum(table.get("generation") == generation for table in tables)
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_what_old_workers_serve_after_a_reload_is_in_flight_until_it_ends(
     rig: Rig, sockets: WebSockets, workers: int
@@ -60,6 +65,8 @@ def test_what_old_workers_serve_after_a_reload_is_in_flight_until_it_ends(
     publish(rig, [a, b], 2)
     rig.wait_until(lambda: edge.upstream()["generation"] == 2, "another server joins")
     rig.wait_until(lambda: len(in_flight(edge)) == 2, "it is served")
+    # The old workers are still listed, but they fetch no more.
+    rig.wait_until(lambda: workers_serving(edge, 2) == workers, "each new worker serves it")
     second = sockets.open(edge, 6)
     assert in_flight(edge) == {"a": 6, "b": 6}
     for client in first + second[:3]:
