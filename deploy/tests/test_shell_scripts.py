@@ -20,6 +20,10 @@ def shell_scripts() -> list[Path]:
     return [file for file in files if file.read_text(encoding="utf-8").startswith("#!")]
 
 
+def test_the_search_finds_scripts_of_containers_and_of_the_checkout() -> None:
+    assert {ROOT / "loadtest/docker/server", ROOT / "scripts/setup"} <= set(shell_scripts())
+
+
 @pytest.mark.parametrize("script", shell_scripts(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_script_is_accepted_by_its_shell(script: Path) -> None:
     shell = "bash" if "bash" in script.read_text(encoding="utf-8").splitlines()[0] else "sh"
