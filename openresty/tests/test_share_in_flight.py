@@ -6,6 +6,7 @@ import signal
 import socket
 import socketserver
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -21,11 +22,17 @@ pytestmark = pytest.mark.integration
 
 ZERO = 4294967296  # a counter's start
 PREFIX = "steelyard:1:in_flight:"
+DRIP_S = 0.04  # below the time-out of a read
 ANSWER_S = 0.05  # of the servers: longer than the age of the figures
 
 
 class Between:
-    """A proxy to Memcached: `mode` is open, old (no meta commands), silent or shut."""
+    """A proxy to Memcached: `mode` is open, old (no meta commands), silent, shut, or drips.
+
+    With drips, an answer comes a byte each 0.04 s; `drips_after` is the length that comes at once.
+    """
+
+    drips_after = 0
 
     def __init__(self, port: int) -> None:
         self.mode = "open"
@@ -53,7 +60,13 @@ class Between:
             def answer(self, answers: Any) -> None:
                 with contextlib.suppress(OSError):
                     while piece := answers.read1(65536):
-                        self.wfile.write(piece)
+                        if between.mode == "drips":
+                            self.wfile.write(piece[: between.drips_after])
+                            for byte in piece[between.drips_after :]:
+                                time.sleep(DRIP_S)
+                                self.wfile.write(bytes([byte]))
+                        else:
+                            self.wfile.write(piece)
 
         class Server(socketserver.ThreadingTCPServer):
             daemon_threads = True
@@ -63,7 +76,7 @@ class Between:
         self.port = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """Stop listening."""
         self._server.shutdown()
         self._server.server_close()
@@ -74,7 +87,7 @@ def between(rig: Rig) -> Iterator[Between]:
     """Return a proxy to the rig's memcached."""
     made = Between(rig.memcached.port)
     yield made
-    made.stop()
+    made.close()
 
 
 @pytest.fixture
@@ -93,9 +106,11 @@ def servers(rig: Rig, names: str = "ab") -> list[Backend]:
     return made
 
 
-def balancer(rig: Rig, name: str, *, port: int = 0, workers: int = 1, option: str = "true") -> Edge:
+def balancer(
+    rig: Rig, name: str, *, port: int = 0, workers: int = 1, option: str = "true", more: str = ""
+) -> Edge:
     """Start an nginx of this name that shares its requests in flight."""
-    options = f"share_in_flight = {option}, upstreams = {{ web = {{}} }},"
+    options = f"share_in_flight = {option}, upstreams = {{ web = {{}} }}, {more}"
     http = one_upstream(port or rig.memcached.port, options, "}").replace('lb = "edge-1"', f'lb = "{name}"')
     edge = rig.edge_of(http, workers=workers, folder=name)
     edge.wait_for(1)
@@ -252,6 +267,24 @@ def test_a_store_that_is_away_or_hangs_delays_no_request(rig: Rig, between: Betw
         assert edge.shares(20).get("a", 0) >= 6  # by its own counts
         between.mode = "open"
         wait_for_state(rig, edge, "alone", "on")
+    assert set(statuses) == {200}
+
+
+@pytest.mark.parametrize("drips_after", [0, len("MN\r\n")])
+def test_a_memcached_that_drips_its_answers_is_named_and_the_next_one_is_asked(
+    rig: Rig, drips_after: int
+) -> None:
+    a, _ = servers(rig)
+    first, second = sorted((Between(rig.memcached.port) for _ in range(2)), key=lambda each: str(each.port))
+    first.drips_after = drips_after  # a connection begins with such an answer
+    listed = f'memcached = {{"127.0.0.1:{first.port}", "127.0.0.1:{second.port}"}},'
+    edge = balancer(rig, "edge-1", more=listed)
+    with contextlib.closing(first), contextlib.closing(second), edge.under_load(2) as statuses:
+        wait_for_state(rig, edge, "alone")
+        first.mode = "drips"
+        rig.wait_until(lambda: edge.logged(f"exchanged at 127.0.0.1:{second.port}, because"), "it is noticed")
+        assert edge.logged(f"127.0.0.1:{first.port}: no whole answer within 0.1 s")
+        pretend_until(rig, a.address, 50, lambda: bool(exchange(edge)["state"] == "on"))
     assert set(statuses) == {200}
 
 

@@ -11,7 +11,13 @@ local SLOW_S = 0.1
 
 local _M = {}
 
-local failed = {} -- name -> { until_s, why }
+local failed = {} -- name -> { until_s, for_s, why }
+
+
+--- Have attempts at the server of that name fail for a while, without an attempt.
+function _M.avoid(name, why, seconds)
+    failed[name] = { until_s = ngx.now() + seconds, for_s = seconds, why = why }
+end
 
 
 --- Do work() -> value, err unless the server of that name has just cost a timeout.
@@ -20,14 +26,14 @@ function _M.attempt(name, work)
     local failure = failed[name]
     if failure then
         local left_s = failure.until_s - began
-        if left_s > 0 and left_s <= BACKOFF_S then -- more than BACKOFF_S: the clock was set back
+        if left_s > 0 and left_s <= failure.for_s then -- more than that: the clock was set back
             return nil, failure.why .. " (asked again in " .. math.ceil(left_s) .. " s)"
         end
     end
     local value, err = work()
     local now = ngx.now()
     if value == nil and math.abs(now - began) >= SLOW_S then
-        failed[name] = { until_s = now + BACKOFF_S, why = tostring(err) }
+        _M.avoid(name, tostring(err), BACKOFF_S)
     else
         failed[name] = nil
     end

@@ -5,10 +5,11 @@
 -- the workers share. After a failed exchange, picks go by this nginx's own requests, as without the loop.
 --
 -- All load balancers must meet at one Memcached. Among several it is the first by name that answers, whatever the order
--- of their declaration.
+-- of their declaration. A round has one deadline: a Memcached that drips its answer counts as one that does not answer.
 
 local backoff = require "steelyard.io.backoff"
 local clock = require "steelyard.io.clock"
+local deadline = require "steelyard.io.deadline"
 local exchange_pace = require "steelyard.core.exchange_pace"
 local in_flight_exchange = require "steelyard.core.in_flight_exchange"
 local job_lock = require "steelyard.io.job_lock"
@@ -16,14 +17,18 @@ local peer_cells = require "steelyard.core.peer_cells"
 
 local JOB = "exchange"
 
--- Figures that are a tenth of a second old are worth little.
-local TIMEOUT_MS = 100
+-- For a whole connect, and for a whole round: figures that are a tenth of a second old are worth little.
+local DEADLINE_S = 0.1
 
 -- Rounds of one timer: its memory in nginx grows while it runs.
 local ROUNDS = 500
 
 -- The pause after a failure: a Memcached that refuses costs a connection each time.
 local AGAIN_S = 1
+
+-- A Memcached that fails in this many rounds in a row, without one that goes well, is left out for AVOID_S if there is
+-- another one. It answers when it is connected to, so `connect` would choose it each time.
+local AVOID_AFTER, AVOID_S = 2, 30
 
 -- The shortest timer of nginx.
 local AT_ONCE_S = 0.001
@@ -51,6 +56,7 @@ function _M.new(parts)
         pace = exchange_pace.new(parts.cpu_share), upstreams = parts.upstreams,
         by_cell = {}, known_upstreams = nil, addresses = {}, -- what the targets were made of
         socket = nil, server = nil, sharing = false,
+        failures = 0, -- rounds in a row that failed at `server`
     }, mt)
 end
 
@@ -93,33 +99,49 @@ local function take_targets(self)
 end
 
 
+--- Connect to one Memcached, and ask whether it has meta commands. Return the connection, or nil and the reason.
+local function connect_to(server)
+    local made = ngx.socket.tcp()
+    made:settimeout(DEADLINE_S * 1000)
+    local ok, why = made:connect(server.host, server.port)
+    local answer
+    if ok then
+        ok, why = made:send("mn\r\n")
+    end
+    if ok then
+        answer, why = made:receive()
+    end
+    if answer == "MN" then
+        return made
+    end
+    made:close()
+    return nil, answer and "it has no meta commands (" .. answer .. "): Memcached 1.6 or later is needed" or why
+end
+
+
+local function backoff_name(server)
+    return "exchange " .. server.name
+end
+
+
 --- Connect to the first Memcached with meta commands. Return true, or nil and the error of each server.
 local function connect(self)
     local failures = {}
     for i = 1, #self.servers do
         local server = self.servers[i]
-        local socket, err = backoff.attempt("exchange " .. server.name, function()
-            local made = ngx.socket.tcp()
-            made:settimeout(TIMEOUT_MS)
-            local ok, why = made:connect(server.host, server.port)
-            local answer
-            if ok then
-                ok, why = made:send("mn\r\n")
-            end
-            if ok then
-                answer, why = made:receive()
-            end
-            if answer == "MN" then
-                return made
-            end
-            made:close()
-            return nil, answer and "it has no meta commands (" .. answer .. "): Memcached 1.6 or later is needed" or why
+        local socket, err = backoff.attempt(backoff_name(server), function()
+            return deadline.within(DEADLINE_S, connect_to, server)
         end)
         if socket then
             if self.server ~= server then
                 self.exchange:lose()
+                self.failures = 0
             end
             self.socket, self.server = socket, server
+            if self.store:outcome_changed("!exchange/server", server.name) and failures[1] then
+                ngx.log(ngx.WARN, "steelyard: requests in flight are exchanged at ", server.name, ", because earlier ",
+                        "Memcached servers fail: ", table.concat(failures, "; "))
+            end
             return true
         end
         failures[i] = server.name .. ": " .. tostring(err)
@@ -128,18 +150,38 @@ local function connect(self)
 end
 
 
+--- Read an answer up to its end, which must come before a time. The first read is made in any case: a worker that was
+-- busy finds the answer there.
+local function receive(self, until_s)
+    local socket, most, text, ending = self.socket, self.exchange:most_bytes(), "", in_flight_exchange.END
+    repeat
+        socket:settimeout(math.max(1, (until_s - clock.monotonic()) * 1000))
+        local piece, err = socket:receiveany(most + 1 - #text)
+        if not piece then
+            return nil, err == "timeout" and deadline.exceeded(DEADLINE_S) or err
+        end
+        local from = math.max(1, #text - #ending + 2)
+        text = text .. piece
+        local first, last = string.find(text, ending, from, true)
+        if last and last == #text then
+            return string.sub(text, 1, first - 1)
+        elseif last or #text > most then
+            return nil, "an answer without an end"
+        end
+    until clock.monotonic() >= until_s
+    return nil, deadline.exceeded(DEADLINE_S)
+end
+
+
 --- Send a request and take its answer, as exchange:answer() does.
 -- @param began the thread's CPU time when the round began
 local function ask(self, text, began)
-    local socket = self.socket
-    local _, err = socket:send(text)
+    self.socket:settimeout(DEADLINE_S * 1000)
+    local until_s = clock.monotonic() + DEADLINE_S
+    local _, err = self.socket:send(text)
     local sent_at, sent_cpu, answer = clock.monotonic(), clock.thread_cpu(), nil
     if not err then
-        local most, read = self.exchange:most_bytes(), socket:receiveuntil(in_flight_exchange.END)
-        answer, err = read(most)
-        if answer and read(1) then
-            answer, err = nil, "an answer without an end"
-        end
+        answer, err = receive(self, until_s)
     end
     local answered_at, answered_cpu = clock.monotonic(), clock.thread_cpu()
     if not answer then
@@ -215,8 +257,13 @@ local function round(self)
     local verdict
     verdict, err = ask(self, request_in(self, state), began)
     if not verdict then
+        self.failures = self.failures + 1
+        if self.failures >= AVOID_AFTER and #self.servers > 1 then
+            backoff.avoid(backoff_name(self.server), tostring(err), AVOID_S)
+        end
         return fail(self, self.server.name .. ": " .. tostring(err))
     end
+    self.failures = 0
     note(self, state)
     if verdict == "epoch" then
         return AT_ONCE_S

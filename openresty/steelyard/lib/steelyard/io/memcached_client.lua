@@ -5,13 +5,13 @@
 
 local backoff = require "steelyard.io.backoff"
 local clock = require "steelyard.io.clock"
+local deadline = require "steelyard.io.deadline"
 local platform = require "steelyard.io.platform"
 
 -- A Memcached that takes longer counts as away; fetches are half a second apart.
 local TIMEOUT_MS = 300
 
--- Each byte restarts the time-out, so a server that drips its bytes needs a bound of its own. A thousand tables take
--- about 0.05 s.
+-- For a server that drips its bytes. A thousand tables take about 0.05 s.
 local DEADLINE_S = 1
 
 -- A slow or distant server is read from for this long at a time.
@@ -50,24 +50,6 @@ local function exchange(server, work)
 end
 
 
-local function deadline()
-    ngx.sleep(DEADLINE_S)
-    return nil, "no whole answer within " .. DEADLINE_S .. " s"
-end
-
-
-local function attempt(server, work)
-    local exchanging, waiting = ngx.thread.spawn(exchange, server, work), ngx.thread.spawn(deadline)
-    local ok, value, err = ngx.thread.wait(exchanging, waiting)
-    ngx.thread.kill(waiting)
-    ngx.thread.kill(exchanging) -- nginx then closes its connection
-    if not ok then
-        error(value, 0)
-    end
-    return value, err
-end
-
-
 --- Do work(client) -> value, err with the first server at which it succeeds. Return the value and the server's name, or
 -- nil and the errors of all servers.
 local function with_any(servers, work)
@@ -75,7 +57,7 @@ local function with_any(servers, work)
     for i = 1, #servers do
         local server = servers[i]
         local value, err = backoff.attempt("memcached " .. server.name, function()
-            return attempt(server, work)
+            return deadline.within(DEADLINE_S, exchange, server, work)
         end)
         if value ~= nil then
             return value, server.name
