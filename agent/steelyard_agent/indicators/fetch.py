@@ -15,6 +15,11 @@ from steelyard_agent.log_text import one_line
 # A page of metrics of a large server has some 100 kB.
 MOST_BYTES = 1024 * 1024
 
+# `text_formats` reads all of them; some programs have OpenMetrics only.
+ACCEPTED = (
+    "text/plain;version=0.0.4, application/openmetrics-text;version=1.0.0;q=0.8, application/json, */*;q=0.5"
+)
+
 # Remedies for an HTTP status.
 REMEDIES = {
     401: "have a command ask, with the password",
@@ -55,7 +60,7 @@ def _http(url: str, timeout_s: float) -> bytes:
         parts.port,
         (parts.path or "/") + (f"?{parts.query}" if parts.query else ""),
         trust=_system_trust() if parts.scheme == "https" else None,
-        headers={"Accept": "text/plain;version=0.0.4, application/json, */*;q=0.5"},
+        headers={"Accept": ACCEPTED},
         timeout_s=timeout_s,
         most_bytes=MOST_BYTES + 1,
     )

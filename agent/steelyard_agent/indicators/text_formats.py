@@ -75,14 +75,14 @@ def _prometheus(text: str, metric: str, labels: Labels) -> Series:
         raise SourceError(f"{metric} has more than {MOST_SERIES} series: choose some with labels")
     numbers: dict[Labels, float] = {}
     counter = False
+    types: dict[str, str] = {}
     try:
         for family in text_string_to_metric_families("\n".join(lines) + "\n"):
+            types[family.name] = family.type
             for sample in family.samples:
                 if labels and not set(labels) <= sample.labels.items():
                     continue
-                counter = family.type == "counter" or (
-                    family.type in {"histogram", "summary"} and sample.name.endswith(COUNTER_SUFFIXES)
-                )
+                counter = _counts_up(sample.name, types, family.type)
                 numbers[tuple(sorted(sample.labels.items()))] = float(sample.value)
     except ValueError as error:
         raise SourceError(f"{metric} is not in Prometheus's text format: {one_line(str(error))}") from None
@@ -90,6 +90,19 @@ def _prometheus(text: str, metric: str, labels: Labels) -> Series:
         chosen = "".join(f" {name}={value!r}" for name, value in labels)
         raise SourceError(f"there is no metric {metric}{' with' if chosen else ''}{chosen}: look at the page")
     return Series(numbers, counter)
+
+
+def _counts_up(name: str, types: Mapping[str, str], family_type: str) -> bool:
+    """Return whether the samples of this name only count up; `types` are those of the page's families.
+
+    OpenMetrics names a counter's family without the suffix: `# TYPE jobs counter`, then `jobs_total 5`.
+    Prometheus's older format has `# TYPE jobs_total counter`, and the library that reads it takes the other
+    `jobs_total` for a family of its own without a type.
+    """
+    if family_type == "unknown" and name.endswith("_total"):
+        return types.get(name.removesuffix("_total")) == "counter"
+    is_part = name.endswith(COUNTER_SUFFIXES)
+    return family_type == "counter" or (family_type in {"histogram", "summary"} and is_part)
 
 
 def _lines_of(text: str, metric: str) -> list[str]:

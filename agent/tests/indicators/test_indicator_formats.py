@@ -68,6 +68,41 @@ def test_what_counts_up_is_a_counter(metric: str, numbers: dict[text_formats.Lab
     assert read("prometheus", metric, PAGE) == Series(numbers, counter=True)
 
 
+OPEN_METRICS = """\
+# TYPE jobs counter
+# UNIT jobs jobs
+# HELP jobs Jobs done.
+jobs_total{queue="a"} 100005 1520879607.789 # {trace_id="x"} 1.0
+jobs_created{queue="a"} 1520430000.123 1520879607.789
+# TYPE waits histogram
+waits_bucket{le="+Inf"} 9 # {trace_id="y"} 0.5
+waits_count 9
+waits_sum 4.5
+# TYPE temperatures gaugehistogram
+temperatures_gcount 3
+# TYPE odd_total gauge
+odd_total 3
+# EOF
+"""
+
+
+@pytest.mark.parametrize(
+    ("metric", "number", "counter"),
+    [
+        ("jobs_total", 100005.0, True),
+        ("jobs_created", 1520430000.123, False),  # a time, which does not count up
+        ("waits_bucket", 9.0, True),
+        ("waits_count", 9.0, True),
+        ("waits_sum", 4.5, True),
+        ("temperatures_gcount", 3.0, False),
+        ("odd_total", 3.0, False),
+    ],
+)
+def test_open_metrics_is_read_like_the_older_format(metric: str, number: float, counter: bool) -> None:
+    series = read("prometheus", metric, OPEN_METRICS)
+    assert (list(series.numbers.values()), series.counter) == ([number], counter)
+
+
 def test_a_summarys_quantile_is_no_counter() -> None:
     assert not read("prometheus", "app_summary", PAGE).counter
 
