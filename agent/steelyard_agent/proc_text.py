@@ -7,6 +7,9 @@ from collections.abc import Mapping
 
 BYTES_PER_S_IN_A_MEGABIT = 125_000
 
+# -1 in 16 and in 32 bits, as older drivers write it. No NIC has these speeds.
+UNKNOWN_SPEEDS = (2**16 - 1, 2**32 - 1)
+
 LISTEN = b"0A"  # TCP_LISTEN of net/tcp_states.h, as /proc/net/tcp writes it
 
 
@@ -22,8 +25,8 @@ def parse_cpu_list(text: bytes) -> int | None:
 def parse_speed(text: bytes) -> float | None:
     """Read /sys/class/net/*/speed (Mbit/s) as bytes/s; -1 is a virtual NIC or one without a link."""
     megabits_per_s = int(text)
-    # 2**32 - 1 is how older drivers write -1.
-    return megabits_per_s * BYTES_PER_S_IN_A_MEGABIT if 0 < megabits_per_s < 2**32 - 1 else None
+    known = megabits_per_s > 0 and megabits_per_s not in UNKNOWN_SPEEDS
+    return megabits_per_s * BYTES_PER_S_IN_A_MEGABIT if known else None
 
 
 def parse_stalled_s(text: bytes) -> float:

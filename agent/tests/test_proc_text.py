@@ -16,9 +16,12 @@ def test_a_list_of_cpus_is_counted(text: bytes, count: int | None) -> None:
 
 @pytest.mark.parametrize(
     ("text", "speed"),
-    [(b"1000\n", 125e6), (b"100000\n", 125e8), (b"-1\n", None), (b"4294967295\n", None), (b"0\n", None)],
-)
-def test_a_speed_of_minus_1_is_unknown(text: bytes, speed: float | None) -> None:
+    [
+        (b"1000\n", 125e6), (b"100000\n", 125e8),
+        (b"-1\n", None), (b"65535\n", None), (b"4294967295\n", None), (b"0\n", None),
+    ],
+)  # fmt: skip
+def test_a_speed_of_minus_1_of_any_width_is_unknown(text: bytes, speed: float | None) -> None:
     assert proc_text.parse_speed(text) == speed
 
 

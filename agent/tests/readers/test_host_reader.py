@@ -66,6 +66,7 @@ def test_a_speed_that_the_nic_does_not_know_is_none(plant: Plant) -> None:
         "eth0": ("hardware", None),
         "eth1": ("hardware", None),
         "eth2": ("hardware", 1_250_000_000),
+        "eth3": ("hardware", None),
         "bond0": ("virtual", None),
     }
 
