@@ -51,6 +51,20 @@ def flat_value(text: bytes, name: str) -> int:
     return int(rest.partition(b"\n")[0])
 
 
+def parse_arc(text: bytes) -> tuple[int, int]:
+    """Read ZFS's arcstats: the size of its cache in bytes, and the size that it keeps at least.
+
+    Two lines of heads, then lines of `name type number` (OpenZFS, zfs_arc kstat).
+    """
+    numbers = {}
+    for fields in (line.split() for line in text.splitlines()[2:]):
+        if len(fields) == 3 and fields[0] in {b"size", b"c_min"}:
+            numbers[fields[0]] = int(fields[2])
+    if len(numbers) < 2:
+        raise ValueError("it has no lines `size` and `c_min`")
+    return numbers[b"size"], numbers[b"c_min"]
+
+
 def parse_net_dev(text: bytes) -> dict[str, tuple[int, int]]:
     """Read /proc/<pid>/net/dev: the received and sent bytes of each NIC."""
     counted = {}

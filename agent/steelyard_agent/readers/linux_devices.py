@@ -18,12 +18,14 @@ from steelyard_agent.scopes.machine_utilization import NicKind
 SOURCES = {
     "cpu": "/proc/stat",
     "cores": "/sys/devices/system/cpu/online",
-    "mem": "/proc/meminfo (MemTotal - MemAvailable)",
+    "mem": "/proc/meminfo (MemTotal - MemAvailable), less ZFS's ARC beyond its least size",
     "net": "/proc/net/dev",
     "speed": "/sys/class/net/*/speed",
     "io": "/proc/diskstats",
     "psi": "/proc/pressure",
 }
+
+ARC = "/proc/spl/kstat/zfs/arcstats"
 
 RESOURCES = ("cpu", "memory", "io")
 
@@ -53,6 +55,18 @@ class LinuxDevices:
             name.replace("!", "/"): (read_or_none(f"{folder}/{name}/dev") or b"").strip().decode()
             for name in disks
         }
+
+    def reclaimable_bytes(self, used_bytes: int) -> int:
+        """Return the bytes among the used ones that the kernel gives back, and MemAvailable does not count.
+
+        That is ZFS's cache (ARC) beyond its least size. A cache larger than all used memory is another
+        machine's: lxcfs shows a container's memory beside the host's cache.
+        """
+        text = read_or_none(below(self._root, ARC))
+        if text is None:
+            return 0
+        size, least = proc_text.parse_arc(text)
+        return max(0, size - least) if size <= used_bytes else 0
 
     def nic(self, name: str) -> tuple[NicKind, float | None]:
         """Return the kind of a NIC, and its speed in bytes/s."""

@@ -61,7 +61,9 @@ class MachineCounters:
     def memory(self) -> MemoryGauge:
         """Return the machine's memory."""
         memory = psutil.virtual_memory()
-        return MemoryGauge(total_bytes=memory.total, available_bytes=memory.available)
+        gauge = MemoryGauge(total_bytes=memory.total, available_bytes=memory.available)
+        reclaimable = self.devices.reclaimable_bytes(gauge.used_bytes)
+        return MemoryGauge(total_bytes=memory.total, available_bytes=memory.available + reclaimable)
 
     def nics(self) -> dict[str, NicCounters]:
         """Return every NIC of this network namespace."""

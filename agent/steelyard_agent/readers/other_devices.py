@@ -43,6 +43,11 @@ class OtherDevices:
             else dict.fromkeys(psutil.disk_io_counters(perdisk=True, nowrap=False), "")
         )
 
+    def reclaimable_bytes(self, used_bytes: int) -> int:
+        """Return no bytes: psutil's available memory is all there is."""
+        del used_bytes
+        return 0
+
     def nic(self, name: str) -> tuple[NicKind, float | None]:
         """Return the kind of a NIC, and its speed in bytes/s."""
         nic = psutil.net_if_stats().get(name)

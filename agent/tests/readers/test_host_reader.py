@@ -48,6 +48,23 @@ def test_a_machine_is_read_whole(plant: Plant) -> None:
     }
 
 
+def test_memory_in_zfss_cache_is_available_but_for_its_least_size(plant: Plant) -> None:
+    memory = HostReader(root=plant("machine", "zfs"))().memory
+    assert memory is not None
+    assert memory.available_bytes == 6_000_000 * 1024 + 1_600_000_000 - 250_000_000
+
+
+def test_a_cache_larger_than_the_memory_in_use_is_another_machines(plant: Plant) -> None:
+    root = plant("machine", "zfs")
+    stats = root / "proc/spl/kstat/zfs/arcstats"
+    stats.write_text(stats.read_text().replace("1600000000", "160000000000"))
+    memory = HostReader(root=root)().memory
+    assert memory is not None
+    assert memory.available_bytes == 6_000_000 * 1024
+    stats.write_text("garbage\n")
+    assert HostReader(root=root)().memory is None
+
+
 def test_cpu_counts_neither_idle_nor_iowait_nor_guest_time(plant: Plant) -> None:
     reading = HostReader(root=plant("machine"))()
     assert reading.cpu_busy_s == pytest.approx((100 + 20 + 50 + 3 + 2 + 5) / TICKS_PER_S)
