@@ -28,6 +28,15 @@ class Mount:
     root: str
     point: str
 
+    @property
+    def above_namespace(self) -> bool:
+        """Return whether the mount shows groups above this process's cgroup namespace.
+
+        The kernel writes its root as "/.." or "/../.." then, without names (cgroup_namespaces(7)). So the
+        place of this process's group in the mount is unknown.
+        """
+        return ".." in PurePosixPath(self.root).parts
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cgroup:
@@ -95,14 +104,18 @@ def parse_membership(text: bytes) -> Mapping[str, str]:
 
 
 def locate(controller: str, mounts: Iterable[Mount], membership: Mapping[str, str]) -> Cgroup | None:
-    """Return the group in which a controller counts the process: v1's if v1 has it, else v2's."""
-    v2 = None
-    for mount in mounts:
-        if controller in mount.controllers and controller in membership:
-            return _cgroup(mount, membership[controller])
-        if mount.version == 2 and v2 is None and "" in membership:
-            v2 = _cgroup(mount, membership[""])
-    return v2
+    """Return the group in which a controller counts the process: v1's if v1 has it, else v2's.
+
+    A mount that shows groups above the process's cgroup namespace does not count: its topmost group is
+    another one, up to the whole machine's.
+    """
+    mounted = list(mounts)
+    holding = [mount for mount in mounted if controller in mount.controllers and controller in membership]
+    key = controller
+    if not holding and "" in membership:
+        holding, key = [mount for mount in mounted if mount.version == 2], ""
+    visible = next((mount for mount in holding if not mount.above_namespace), None)
+    return None if visible is None else _cgroup(visible, membership[key])
 
 
 def _cgroup(mount: Mount, path: str) -> Cgroup:

@@ -30,16 +30,31 @@ FILES: Mapping[str, tuple[str, str]] = {
 INHERITED = "hierarchical_memory_limit"
 
 
+class GroupOutOfSightError(ValueError):
+    """Only groups above this process's cgroup namespace are mounted; `point` is where."""
+
+    def __init__(self, point: str) -> None:
+        super().__init__(
+            f"{point} shows the host's groups, and this process's is not to be found among them: start its "
+            f"container with --cgroupns host, or without that mount"
+        )
+        self.point = point
+
+
 def mounts(root: Path) -> tuple[Mount, ...]:
     """Return the mounted hierarchies."""
     return cgroup_text.parse_mounts(read(below(root, "/proc/self/mountinfo")))
 
 
 def own_groups(root: Path) -> dict[str, Cgroup]:
-    """Return this process's group in each controller; raise OSError."""
+    """Return this process's group in each controller; raise OSError or `GroupOutOfSightError`."""
     membership = cgroup_text.parse_membership(read(below(root, "/proc/self/cgroup")))
     mounted = mounts(root)
     groups = {name: cgroup_text.locate(name, mounted, membership) for name in CONTROLLERS}
+    missing = {name for name, group in groups.items() if group is None}
+    for mount in mounted:
+        if mount.above_namespace and missing & (mount.controllers or missing):
+            raise GroupOutOfSightError(mount.point)
     return {name: group for name, group in groups.items() if group is not None}
 
 

@@ -107,10 +107,15 @@ def _detected(root: Path) -> Evidence:
 
 def _signs(root: Path) -> Signs:
     # These two can confine a server; others (freezer, pids) need not follow them.
-    own = cgroup_files.own_groups(root)
+    own, above = {}, None
+    try:
+        own = cgroup_files.own_groups(root)
+    except cgroup_files.GroupOutOfSightError as error:
+        above = error.point
     groups = [own[controller] for controller in ("cpu", "memory") if controller in own]
     part = next((group for group in groups if cgroup_files.is_container_view(root, group.mount)), None)
     return Signs(
+        above=above,
         part=None if part is None else part.mount.point,
         paths=[group.path for group in groups],
         unit=next((group.path for group in groups if group.unit), None),

@@ -2,6 +2,7 @@
 
 Pure. The groups decide, because they are measured:
 
+    the mounted groups are above this process's namespace     sure: a container that sees its host's groups
     the topmost group seen here is a part of the machine's    sure: a container's view
     the group has a container runtime's name                  likely
     systemd made the group                                    a service on a host, likely
@@ -24,8 +25,13 @@ RUNTIMES = re.compile(r"docker|kubepods|libpod|containerd|crio|(^|/)lxc|garden|m
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signs:
-    """The signs. `paths` are this process's groups, "/" being the topmost visible one."""
+    """The signs. `paths` are this process's groups, "/" being the topmost visible one.
 
+    `above` and `part` are mount points: of groups above this process's namespace, and of a part of the
+    machine's groups.
+    """
+
+    above: str | None = None
     part: str | None
     paths: Sequence[str]
     unit: str | None
@@ -38,6 +44,10 @@ def judge(signs: Signs) -> Evidence:
     named = next((path for path in signs.paths if RUNTIMES.search(path)), None)
     below = next((path for path in signs.paths if path != "/"), None)
     marker = next(iter(signs.markers), None)
+    if signs.above is not None:
+        return _evidence(
+            "cgroup", "sure", f"{signs.above} shows groups above this process's namespace", signs
+        )
     if signs.part is not None:
         return _evidence("cgroup", "sure", f"{signs.part} is only a part of the machine's groups", signs)
     if named is not None:

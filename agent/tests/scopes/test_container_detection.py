@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from steelyard_agent.readers.scope import make_reader
 from steelyard_agent.scopes import container_detection
+from steelyard_agent.scopes.cgroup import CgroupReading
 from steelyard_agent.scopes.container_detection import Signs
+from steelyard_agent.scopes.reading import Absent
 
 Plant = Callable[..., Path]
 
@@ -39,6 +41,28 @@ def test_auto_is_cgroup_in_a_container_and_host_elsewhere(
     made = make_reader("auto", root=plant("machine", tree))
     assert made.scope == scope
     assert made.detection.note.startswith(f"{scope} ({certainty}): ")
+
+
+def test_a_container_that_sees_its_hosts_groups_is_a_container_without_figures(plant: Plant) -> None:
+    root = plant("machine", "v2-container")
+    mounts = root / "proc/self/mountinfo"
+    mounts.write_text(mounts.read_text().replace(" / /sys/fs", " /../.. /sys/fs"))
+    made = make_reader("auto", root=root)
+    assert made.scope == "cgroup"
+    assert made.detection.note == "cgroup (sure): /sys/fs/cgroup shows groups above this process's namespace"
+    reading = made.read()
+    assert isinstance(reading, Absent)
+    assert "--cgroupns host" in reading.why
+
+
+def test_a_containers_own_groups_count_beside_a_mount_of_its_hosts(plant: Plant) -> None:
+    root = plant("machine", "v2-container")
+    mounts = root / "proc/self/mountinfo"
+    own = mounts.read_text().splitlines()[1]
+    mounts.write_text(own.replace(" / /sys/fs/cgroup", " /../.. /host/sys/fs/cgroup") + "\n" + own + "\n")
+    reading = make_reader("auto", root=root).read()
+    assert isinstance(reading, CgroupReading)
+    assert reading.name == "/sys/fs/cgroup"
 
 
 def test_where_the_groups_cannot_be_read_it_is_a_host_and_says_so(plant: Plant) -> None:
