@@ -13,6 +13,11 @@ from dataclasses import dataclass
 MAX_CPU_UTILIZATION = 64.0
 
 
+# A rate this many times the largest possible one is a counter's jump. Less than that is an interval that was
+# measured too short: the agent was stopped between reading the clock and the counter.
+IMPOSSIBLE_RATIO = 2.0
+
+
 @dataclass(frozen=True, slots=True)
 class Quantity:
     """A number with its unit, such as 0.5 cores."""
@@ -37,11 +42,18 @@ class Evidence:
     note: str = ""
 
 
-def rate(before: float | None, after: float | None, interval_s: float) -> float | None:
-    """Return the growth of a counter per second; None if it is unknown or went backwards."""
+def rate(
+    before: float | None, after: float | None, interval_s: float, most: float | None = None
+) -> float | None:
+    """Return the growth of a counter per second; None if it is unknown, went backwards, or is impossible.
+
+    `most` is the largest possible rate, such as a machine's cores or a NIC's speed; None if there is none. A
+    counter that jumps (a virtual machine that moved, lxcfs, a driver's reset) is no measurement.
+    """
     if before is None or after is None or after < before:
         return None
-    return (after - before) / interval_s
+    per_s = (after - before) / interval_s
+    return None if most is not None and per_s > IMPOSSIBLE_RATIO * most else per_s
 
 
 def share(

@@ -19,7 +19,7 @@ GONE = Absent("process 7 is not running")
 
 
 def host(at_s: float, busy_s: float) -> HostReading:
-    return HostReading(at_s=at_s, cores=2, cpu_busy_s=busy_s, memory=None, nics=None, disk_busy_s=None)
+    return HostReading(at_s=at_s, cores=2, cpu_busy_s=busy_s, memory=None, nics=None, disks=None)
 
 
 def app(at_s: float, cpu_s: float, started_s: float = 5.0, pid: int = 7) -> ProcessReading:

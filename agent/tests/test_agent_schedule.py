@@ -56,7 +56,7 @@ def ticking(clock: Clock, works_s: list[float], shelf: Shelf, *, interval_s: flo
     def read() -> HostReading:
         at_s = clock.now_s
         clock.now_s += next(work)
-        return HostReading(at_s=at_s, cores=2, cpu_busy_s=at_s, memory=None, nics=None, disk_busy_s=None)
+        return HostReading(at_s=at_s, cores=2, cpu_busy_s=at_s, memory=None, nics=None, disks=None)
 
     return Agent(
         Sampler(read, NOTHING),

@@ -38,13 +38,15 @@ class HostReader:
         """Read every column there is; never raises."""
         at_s, read, machine, devices = self._clock(), self._columns.read, self._machine, self._devices
         machine.refresh(at_s)
+        busy_s, stolen_s = read("cpu", machine.cpu_s) or (None, 0.0)
         return HostReading(
             at_s=at_s,
             cores=read("the number of cores", devices.cores),
-            cpu_busy_s=read("cpu", machine.busy_s),
+            cpu_busy_s=busy_s,
+            cpu_stolen_s=stolen_s,
             memory=read("memory", machine.memory),
             nics=read("net", machine.nics),
-            disk_busy_s=read("io", machine.disk_busy_s),
+            disks=read("io", machine.whole_disks),
             up_s=uptime.machine_s(self._root),
             stalled_s=(read("pressure", devices.stalled_s) or {}) if self._extras else {},
             sources=devices.sources,

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from steelyard_agent import proc_text
 from steelyard_agent.readers.files import below, exists, read, read_or_none
-from steelyard_agent.scopes.machine_utilization import NicKind
+from steelyard_agent.scopes.machine_utilization import DiskCounters, NicKind
 
 SOURCES = {
     "cpu": "/proc/stat",
     "cores": "/sys/devices/system/cpu/online",
-    "mem": "/proc/meminfo (MemTotal - MemAvailable), less ZFS's ARC beyond its least size",
+    "mem": "/proc/meminfo (MemTotal - MemAvailable), zfs/arcstats",
     "net": "/proc/net/dev",
     "speed": "/sys/class/net/*/speed",
     "io": "/proc/diskstats",
@@ -67,6 +67,14 @@ class LinuxDevices:
             return 0
         size, least = proc_text.parse_arc(text)
         return max(0, size - least) if size <= used_bytes else 0
+
+    def disks(self) -> dict[str, DiskCounters]:
+        """Return the counters of all devices; psutil has no discards, and no requests in flight."""
+        counted = proc_text.parse_diskstats(read(below(self._root, "/proc/diskstats")))
+        return {
+            name: DiskCounters(busy_s=busy_ms / 1000, requests_s=requests_ms / 1000, in_flight=in_flight)
+            for name, (busy_ms, requests_ms, in_flight) in counted.items()
+        }
 
     def nic(self, name: str) -> tuple[NicKind, float | None]:
         """Return the kind of a NIC, and its speed in bytes/s."""

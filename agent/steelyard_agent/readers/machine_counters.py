@@ -1,7 +1,7 @@
 """Reads the counters of a machine: CPU time with stolen time, memory, NICs and disks. Both scopes use them.
 
-I/O only. psutil reads the counters, on Linux from the /proc at `psutil.PROCFS_PATH`. `linux_devices` and
-`other_devices` choose the devices that count, and read their speeds.
+I/O only. psutil reads the counters but those of disks, on Linux from the /proc at `psutil.PROCFS_PATH`.
+`linux_devices` and `other_devices` choose the devices that count, and read disks and the NICs' speeds.
 """
 
 from collections.abc import Mapping
@@ -12,16 +12,16 @@ import psutil
 from steelyard_agent.readers.files import ColumnReader
 from steelyard_agent.readers.linux_devices import LinuxDevices
 from steelyard_agent.readers.other_devices import OtherDevices
-from steelyard_agent.scopes.machine_utilization import MemoryGauge, NicCounters, NicKind
+from steelyard_agent.scopes.machine_utilization import DiskCounters, MemoryGauge, NicCounters, NicKind
 
 # Disks and NICs are plugged in and renegotiate their speed rarely, and asking costs
 # as much as all the counters together: list them again once a minute.
 DEVICE_LIST_AGE_S = 60.0
 
-# Busy is time that no other work could use: neither idle nor waiting for a disk, but including time stolen by
-# the hypervisor. Guest time is left out because Linux counts it in user and nice already, and Windows'
-# interrupts because it counts them in system. A platform has only some of these.
-BUSY_FIELDS = ("user", "nice", "system", "irq", "softirq", "steal")
+# Busy is time that no other work could use: neither idle nor waiting for a disk. Time that the hypervisor
+# stole counts, too, and is read apart. Guest time is left out because Linux counts it in user and nice
+# already, and Windows' interrupts because it counts them in system. A platform has only some of these.
+BUSY_FIELDS = ("user", "nice", "system", "irq", "softirq")
 
 # Facts about a platform's devices beyond psutil's.
 Devices = LinuxDevices | OtherDevices
@@ -53,10 +53,10 @@ class MachineCounters:
         self.disks = self._columns.read("the list of disks", self.devices.whole_disks) or {}
         self._nics = {}  # a NIC's kind and speed are read when it is first counted
 
-    def busy_s(self) -> float:
-        """Return the seconds all cores together were busy."""
+    def cpu_s(self) -> tuple[float, float]:
+        """Return the seconds all cores together were busy, and those that were stolen from them."""
         times = psutil.cpu_times()
-        return sum(getattr(times, field, 0.0) for field in BUSY_FIELDS)
+        return sum(getattr(times, field, 0.0) for field in BUSY_FIELDS), getattr(times, "steal", 0.0)
 
     def memory(self) -> MemoryGauge:
         """Return the machine's memory."""
@@ -78,9 +78,6 @@ class MachineCounters:
             )
         return counters
 
-    def disk_busy_s(self) -> dict[str, float]:
-        """Return the busy time of each whole disk, if it is counted."""
-        if "io" in self.devices.lacking:
-            return {}
-        counted = psutil.disk_io_counters(perdisk=True, nowrap=False)
-        return {name: disk.busy_time / 1000 for name, disk in counted.items() if name in self.disks}
+    def whole_disks(self) -> dict[str, DiskCounters]:
+        """Return the counters of each whole disk, if they are counted."""
+        return {name: disk for name, disk in self.devices.disks().items() if name in self.disks}

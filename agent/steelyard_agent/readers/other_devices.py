@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import psutil
 
 from steelyard_agent.proc_text import BYTES_PER_S_IN_A_MEGABIT
-from steelyard_agent.scopes.machine_utilization import NicKind
+from steelyard_agent.scopes.machine_utilization import DiskCounters, NicKind
 
 SOURCES = {
     "cpu": "psutil.cpu_times",
@@ -42,6 +42,13 @@ class OtherDevices:
             if "io" in self.lacking
             else dict.fromkeys(psutil.disk_io_counters(perdisk=True, nowrap=False), "")
         )
+
+    def disks(self) -> dict[str, DiskCounters]:
+        """Return the busy time of each disk, if it is counted."""
+        if "io" in self.lacking:
+            return {}
+        counted = psutil.disk_io_counters(perdisk=True, nowrap=False)
+        return {name: DiskCounters(busy_s=disk.busy_time / 1000) for name, disk in counted.items()}
 
     def reclaimable_bytes(self, used_bytes: int) -> int:
         """Return no bytes: psutil's available memory is all there is."""

@@ -119,7 +119,7 @@ def _cpu_level(
     interval_s: float,
     given: float | None,
 ) -> Evidence:
-    used = rate(used_before.get(level.path), level.used, interval_s)
+    used = rate(used_before.get(level.path), level.used, interval_s, now.machine_cores)
     ceiling = _widest_cores(now)
     limit = given or tightest([level.limit, ceiling])
     if given:
@@ -130,7 +130,7 @@ def _cpu_level(
         what, source = "the CPUs of its cpuset", now.sources.get("cpuset", "")
     else:
         what, source = "no quota: the machine's cores", now.sources.get("cores", "")
-    counted = "" if used is not None else "; its use is not counted, or was reset"
+    counted = "" if used is not None else "; its use is not counted, was reset, or is more than the machine's"
     note = f"{level.path}: {what}{counted}"
     files = (level.used_file, source)
     return share("cpu", used, limit, "cores", high=MAX_CPU_UTILIZATION, sources=files, note=note)
@@ -168,7 +168,7 @@ def _io(before: CgroupReading, after: CgroupReading, interval_s: float, given: f
             return unmeasured("io", "a counter went backwards", (after.sources.get("ops"),))
         ops = sum(one or 0.0 for one in grown)
         return share("io", ops, given, "ops/s", sources=(after.sources.get("ops"), "--io-capacity"))
-    stalled = rate(before.io_stalled_s, after.io_stalled_s, interval_s)
+    stalled = rate(before.io_stalled_s, after.io_stalled_s, interval_s, 1.0)
     if stalled is None:
         why = "its operations are not counted here" if given else "give --io-capacity"
         return unmeasured("io", f"no IO pressure of its own here: {why}", (after.sources.get("ops"),))
@@ -183,7 +183,7 @@ def _throttled(before: CgroupReading, after: CgroupReading, interval_s: float) -
         return []
     periods = rate(earlier.periods, now.periods, interval_s)
     held = rate(earlier.throttled_periods, now.throttled_periods, interval_s)
-    stood_s = rate(earlier.throttled_s, now.throttled_s, interval_s)
+    stood_s = rate(earlier.throttled_s, now.throttled_s, interval_s, after.machine_cores)
     # Not "stood still for this long": v2 and v1 sum that over the cores.
     note = "" if stood_s is None else f"periods that were cut short; {stood_s:.3f} core s/s stood still"
     if not periods:  # nothing ran against a quota

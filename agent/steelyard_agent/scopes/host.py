@@ -2,7 +2,7 @@
 
 Pure. Averages over the interval T between the readings:
 
-    cpu = busy seconds / (T x cores)      mem = (total - available) / total, at the later reading
+    cpu = (busy + stolen seconds) / (T x cores)      mem = (total - available) / total, at the later reading
     net, io: the busiest NIC and disk, see `machine_utilization`
 """
 
@@ -12,15 +12,16 @@ from dataclasses import dataclass, field
 from steelyard_agent.evidence import MAX_CPU_UTILIZATION, rate, share, unmeasured
 from steelyard_agent.sample import Indicators, Sample, first_known, from_evidence
 from steelyard_agent.scopes import machine_utilization
-from steelyard_agent.scopes.machine_utilization import MemoryGauge, NicCounters
+from steelyard_agent.scopes.machine_utilization import DiskCounters, MemoryGauge, NicCounters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostReading:
-    """A whole machine. `at_s` is monotonic; `cpu_busy_s` sums over the cores.
+    """A whole machine. `at_s` is monotonic; `cpu_busy_s` and `cpu_stolen_s` sum over the cores.
 
-    `disk_busy_s` is by whole disk: partitions and devices stacked on disks (dm, md, loop) repeat its time.
-    `stalled_s` is pressure (PSI), seconds with some waiting task, by resource: only
+    `cpu_stolen_s`, which the hypervisor gave to others, is not in `cpu_busy_s`. It may fall when the machine
+    moves to another host. `disks` are the whole ones: partitions and devices stacked on disks (dm, md, loop)
+    repeat their time. `stalled_s` is pressure (PSI), seconds with some waiting task, by resource: only
     shown. `up_s` is the time since its boot. `sources` are the files of each column, and `lacking` is
     the reason if the platform has none.
     """
@@ -28,9 +29,10 @@ class HostReading:
     at_s: float
     cores: int | None
     cpu_busy_s: float | None
+    cpu_stolen_s: float = 0.0
     memory: MemoryGauge | None
     nics: Mapping[str, NicCounters] | None
-    disk_busy_s: Mapping[str, float] | None
+    disks: Mapping[str, DiskCounters] | None
     up_s: float | None = None
     stalled_s: Mapping[str, float] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -52,14 +54,14 @@ def sample(before: HostReading, after: HostReading, interval_s: float, limits: I
         [
             share(
                 "cpu",
-                rate(before.cpu_busy_s, after.cpu_busy_s, interval_s),
+                _cores_in_use(before, after, interval_s),
                 capacity.cpu,
                 "cores",
                 high=MAX_CPU_UTILIZATION,
                 sources=(sources.get("cpu"), "--cpu-limit" if limits.cpu else sources.get("cores")),
             ),
             machine_utilization.busiest_nic(before.nics, after.nics, interval_s, limits.net, sources),
-            machine_utilization.busiest_disk(before.disk_busy_s, after.disk_busy_s, interval_s, sources)
+            machine_utilization.busiest_disk(before.disks, after.disks, interval_s, sources)
             if "io" not in after.lacking
             else unmeasured("io", after.lacking["io"]),
             share(
@@ -74,3 +76,11 @@ def sample(before: HostReading, after: HostReading, interval_s: float, limits: I
             *(unmeasured(name, why) for name, why in after.lacking.items() if name != "io"),
         ],
     )
+
+
+def _cores_in_use(before: HostReading, after: HostReading, interval_s: float) -> float | None:
+    """Return the cores that were busy or stolen; a stolen time that fell hides nothing else."""
+    most = None if after.cores is None else float(after.cores)
+    busy = rate(before.cpu_busy_s, after.cpu_busy_s, interval_s, most)
+    stolen = rate(before.cpu_stolen_s, after.cpu_stolen_s, interval_s, most)
+    return None if busy is None else busy + (stolen or 0.0)

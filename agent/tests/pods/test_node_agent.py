@@ -26,7 +26,7 @@ def pod(name: str, *, uid: str = "", upstream: str = "web", leaving: bool = Fals
 def readings(busy_s: float) -> Iterator[Reading]:
     """Yield readings with this many busy seconds of two cores in each second."""
     for n in range(1000):
-        yield HostReading(at_s=n, cores=2, cpu_busy_s=n * busy_s, memory=None, nics=None, disk_busy_s=None)
+        yield HostReading(at_s=n, cores=2, cpu_busy_s=n * busy_s, memory=None, nics=None, disks=None)
 
 
 class Shelf(MemcachedWriter):

@@ -14,7 +14,7 @@ from steelyard_agent.readers.host import HostReader
 from steelyard_agent.readers.machine_counters import DEVICE_LIST_AGE_S
 from steelyard_agent.sample import NOTHING, Sample
 from steelyard_agent.scopes.host import HostReading
-from steelyard_agent.scopes.machine_utilization import MemoryGauge, NicCounters
+from steelyard_agent.scopes.machine_utilization import DiskCounters, MemoryGauge, NicCounters
 from steelyard_agent.scopes.reading import sample_between
 
 Plant = Callable[..., Path]
@@ -67,12 +67,17 @@ def test_a_cache_larger_than_the_memory_in_use_is_another_machines(plant: Plant)
 
 def test_cpu_counts_neither_idle_nor_iowait_nor_guest_time(plant: Plant) -> None:
     reading = HostReader(root=plant("machine"))()
-    assert reading.cpu_busy_s == pytest.approx((100 + 20 + 50 + 3 + 2 + 5) / TICKS_PER_S)
+    assert reading.cpu_busy_s == pytest.approx((100 + 20 + 50 + 3 + 2) / TICKS_PER_S)
+    assert reading.cpu_stolen_s == pytest.approx(5 / TICKS_PER_S)
 
 
 def test_whole_disks_are_neither_partitions_nor_stacked_on_others(plant: Plant) -> None:
-    disks = HostReader(root=plant("machine", "disks"))().disk_busy_s
-    assert disks == {"nvme0n1": 2.5, "sda": 1.5, "cciss/c0d0": 0.7}
+    disks = HostReader(root=plant("machine", "disks"))().disks
+    assert disks == {
+        "nvme0n1": DiskCounters(busy_s=2.5, requests_s=0.15, in_flight=0),
+        "sda": DiskCounters(busy_s=1.5, requests_s=0.158, in_flight=2),
+        "cciss/c0d0": DiskCounters(busy_s=0.7, requests_s=0.15, in_flight=0),
+    }
 
 
 def test_a_speed_that_the_nic_does_not_know_is_none(plant: Plant) -> None:
@@ -92,7 +97,7 @@ def test_a_speed_that_the_nic_does_not_know_is_none(plant: Plant) -> None:
     ("file", "column"),
     [
         ("proc/stat", "cpu_busy_s"), ("proc/meminfo", "memory"), ("proc/net/dev", "nics"),
-        ("proc/diskstats", "disk_busy_s"), ("sys/devices/system/cpu/online", "cores"),
+        ("proc/diskstats", "disks"), ("sys/devices/system/cpu/online", "cores"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("text", ["", "garbage\ngarbage\ngarbage: x\n"])
@@ -101,7 +106,7 @@ def test_an_empty_or_garbled_file_costs_its_column_only(
 ) -> None:
     root = plant("machine")
     (root / file).write_text(text)
-    columns = {"cpu_busy_s", "memory", "nics", "disk_busy_s", "cores"}
+    columns = {"cpu_busy_s", "memory", "nics", "disks", "cores"}
     reading = HostReader(root=root)()
     assert not getattr(reading, column)
     assert all(getattr(reading, other) for other in columns - {column})
@@ -113,14 +118,14 @@ def test_without_a_file_there_is_no_reading_of_its_column(plant: Plant) -> None:
         (root / file).unlink()
     reading = HostReader(root=root)()
     assert (reading.cpu_busy_s, reading.memory, reading.nics, reading.cores) == (None, None, None, None)
-    assert reading.disk_busy_s
+    assert reading.disks
 
 
 def test_a_machine_without_sys_has_no_disks_and_no_speeds(plant: Plant) -> None:
     root = plant("machine")
     shutil.rmtree(root / "sys")
     reading = HostReader(root=root)()
-    assert reading.disk_busy_s == {}
+    assert reading.disks == {}
     assert reading.nics is not None
     assert reading.nics["eth0"].bytes_per_s is None
 
@@ -136,7 +141,7 @@ def test_a_disk_that_is_plugged_in_counts_after_the_next_look(plant: Plant, agai
     (root / "sys/block/sda1/device").mkdir(parents=True)
     whole = []
     for now_s[0] in (1.0, again_s):
-        disks = reader().disk_busy_s
+        disks = reader().disks
         assert disks is not None
         whole.append("sda1" in disks)
     assert whole == [False, True]
@@ -177,7 +182,9 @@ def test_a_counter_that_wraps_is_null_for_one_interval(plant: Plant) -> None:
     busy_ms = [2**32 - 100, 400, 700]
     readings = []
     for busy in busy_ms:
-        (root / "proc/diskstats").write_text(f"8 0 sda 1 0 8 1 1 0 4 5 0 {busy} 150 0 0 0 0 0 0\n")
+        (root / "proc/diskstats").write_text(
+            f"8 0 sda 1 0 8 {10 * len(readings)}00 1 0 4 5 0 {busy} 150 0 0 0 0 0 0\n"
+        )
         readings.append(reader())
     shares = [sample_between(a, b, NOTHING) for a, b in pairwise(readings)]
     assert [one.utilization.io if one else None for one in shares] == [None, pytest.approx(0.3)]
@@ -200,5 +207,5 @@ def test_this_machine_reads_as_psutil_sees_it() -> None:
     assert reading.memory is not None
     assert reading.memory.total_bytes == psutil.virtual_memory().total
     times = psutil.cpu_times()
-    busy_s = times.user + times.nice + times.system + times.irq + times.softirq + times.steal
+    busy_s = times.user + times.nice + times.system + times.irq + times.softirq
     assert reading.cpu_busy_s == pytest.approx(busy_s, rel=0.01)

@@ -6,7 +6,7 @@ import pytest
 from steelyard_agent import evidence
 from steelyard_agent.sample import NOTHING, Indicators, Sample
 from steelyard_agent.scopes.host import HostReading
-from steelyard_agent.scopes.machine_utilization import MemoryGauge, NicCounters, NicKind
+from steelyard_agent.scopes.machine_utilization import DiskCounters, MemoryGauge, NicCounters, NicKind
 from steelyard_agent.scopes.reading import sample_between
 from steelyard_protocol import sample_record
 
@@ -23,7 +23,7 @@ BEFORE = HostReading(
     cpu_busy_s=1000.0,
     memory=MemoryGauge(total_bytes=8000, available_bytes=6000),
     nics={"eth0": nic(10**9, 10**9)},
-    disk_busy_s={"sda": 50.0},
+    disks={"sda": DiskCounters(busy_s=50.0)},
 )
 AFTER = HostReading(
     at_s=102.0,
@@ -31,7 +31,7 @@ AFTER = HostReading(
     cpu_busy_s=1002.0,
     memory=MemoryGauge(total_bytes=8000, available_bytes=5000),
     nics={"eth0": nic(10**9 + 25_000_000, 10**9 + 50_000_000)},
-    disk_busy_s={"sda": 50.5},
+    disks={"sda": DiskCounters(busy_s=50.5)},
 )
 
 
@@ -48,7 +48,9 @@ def net(
 
 
 def io(before: dict[str, float], after: dict[str, float]) -> float | None:
-    return taken(replace(BEFORE, disk_busy_s=before), replace(AFTER, disk_busy_s=after)).utilization.io
+    earlier = {name: DiskCounters(busy_s=busy_s) for name, busy_s in before.items()}
+    later = {name: DiskCounters(busy_s=busy_s) for name, busy_s in after.items()}
+    return taken(replace(BEFORE, disks=earlier), replace(AFTER, disks=later)).utilization.io
 
 
 def test_each_indicator_is_averaged_over_the_interval() -> None:
@@ -72,7 +74,7 @@ def test_no_interval_no_sample(later_s: float) -> None:
 
 
 def test_a_column_that_could_not_be_read_is_none_and_stops_no_other() -> None:
-    blind = HostReading(at_s=102.0, cores=None, cpu_busy_s=None, memory=None, nics=None, disk_busy_s=None)
+    blind = HostReading(at_s=102.0, cores=None, cpu_busy_s=None, memory=None, nics=None, disks=None)
     assert taken(after=blind).utilization == NOTHING
     assert taken(before=replace(BEFORE, cpu_busy_s=None)).utilization == Indicators(
         net=0.2, io=0.25, mem=0.375
@@ -87,11 +89,23 @@ def test_a_counter_that_went_backwards_is_none_for_that_interval() -> None:
 
 def test_cpu_may_exceed_1_up_to_what_the_wire_accepts() -> None:
     assert taken(after=replace(AFTER, cpu_busy_s=1012.0)).utilization.cpu == 1.5
-    assert taken(after=replace(AFTER, cpu_busy_s=1e9)).utilization.cpu == sample_record.MAX_CPU_UTILIZATION
+    assert taken(limits=Indicators(cpu=0.01)).utilization.cpu == sample_record.MAX_CPU_UTILIZATION
+
+
+def test_a_counter_that_jumps_beyond_the_machine_is_none_for_that_interval() -> None:
+    assert taken(after=replace(AFTER, cpu_busy_s=1e9)).utilization.cpu is None
+    assert net({"eth0": nic(0)}, {"eth0": nic(10**12)}) is None
+    assert io({"sda": 0.0}, {"sda": 2**32 / 1000}) is None
+
+
+def test_stolen_time_is_busy_time_and_hides_nothing_when_it_falls_or_jumps() -> None:
+    stolen = replace(BEFORE, cpu_stolen_s=500.0)
+    for later_s, cpu in ((501.0, 0.375), (499.0, 0.25), (2**40, 0.25)):
+        assert taken(stolen, replace(AFTER, cpu_stolen_s=later_s)).utilization.cpu == cpu
 
 
 def test_everything_but_cpu_is_clipped_to_1() -> None:
-    assert net({"eth0": nic(0)}, {"eth0": nic(10**12)}) == 1.0
+    assert net({"eth0": nic(0)}, {"eth0": nic(3 * 10**8)}) == 1.0
     assert io({"sda": 0.0}, {"sda": 2.1}) == 1.0
     assert taken(limits=Indicators(mem=10.0)).utilization.mem == 1.0
 
@@ -136,6 +150,25 @@ def test_a_busy_nic_of_unknown_speed_is_not_hidden_by_an_idle_one() -> None:
 
 def test_io_is_the_busiest_whole_disk() -> None:
     assert io({"sda": 0.0, "nvme0n1": 0.0}, {"sda": 0.2, "nvme0n1": 1.0}) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("busy_s", "requests_s", "in_flight", "utilization"),
+    [
+        (2.0, 0.002, 0, 0.001),  # an idle NVMe with one request of 1 ms a second, Linux 4.15 to 5.x
+        (2.0, 64.0, 0, 1.0),  # many requests at the same time
+        (2.0, 0.0, 1, 1.0),  # one request that takes longer than the interval
+        (0.5, 0.8, 0, 0.25),
+    ],
+)
+def test_a_disk_is_busy_no_longer_than_its_requests_took(
+    busy_s: float, requests_s: float, in_flight: int, utilization: float
+) -> None:
+    before = {"sda": DiskCounters(busy_s=10.0, requests_s=20.0, in_flight=0)}
+    after = {"sda": DiskCounters(busy_s=10.0 + busy_s, requests_s=20.0 + requests_s, in_flight=in_flight)}
+    assert taken(replace(BEFORE, disks=before), replace(AFTER, disks=after)).utilization.io == pytest.approx(
+        utilization
+    )
 
 
 def test_a_machine_without_a_whole_disk_has_no_io() -> None:
