@@ -40,14 +40,14 @@ def test_the_urgent_go_first_and_of_one_class_who_came_first(rig: Rig, clients: 
     edge.wait_for(1)
     first = clients.submit(edge.get, "/limited?first")
     rig.wait_until(lambda: len(a.received) == 1, "the server is full")
-    asked = ["7", "7", "0", "", "3", "1", "0", "-4", "much"]  # the first one already looks for room
+    asked = ["7", "7", "0", "", "3", "1", "0", "-4", "much", "nan", "0b0", "-inf"]  # the first looks for room
     waiting = [
         queued_of(rig, clients, edge, priority, f"/limited?{number}") for number, priority in enumerate(asked)
     ]
     gate.set()
     assert {answer.result().status for answer in (first, *waiting)} == {200}
     order = [path.partition("?")[2] for path, _, _ in a.received]
-    assert order == ["first", "0", "2", "6", "7", "5", "3", "4", "8", "1"]
+    assert order == ["first", "0", "2", "6", "7", "5", "3", "4", "8", "9", "10", "11", "1"]
 
 
 def test_the_less_urgent_get_less_of_the_queue(rig: Rig, clients: ThreadPoolExecutor) -> None:
@@ -59,7 +59,8 @@ def test_the_less_urgent_get_less_of_the_queue(rig: Rig, clients: ThreadPoolExec
         waiting += [queued_of(rig, clients, edge, "") for _ in range(4)]
         assert edge.get("/limited").status == 429
         waiting += [queued_of(rig, clients, edge, "0") for _ in range(3)]
-        assert edge.get("/limited", {"X-Priority": "0"}).status == 429
+        refused = [edge.get("/limited", {"X-Priority": text}).status for text in ("0", "nan", "-nan")]
+        assert refused == [429] * 3
         servers[0].opened.set()
         assert {answer.result().status for answer in (*held, *waiting)} == {200}
 

@@ -51,11 +51,22 @@ def test_the_next_requests_go_around_who_says_that_it_is_busy(rig: Rig, name: st
     assert edge.status()["load_reports_malformed"] == 0
 
 
-@pytest.mark.parametrize("value", ["much", "-5", "nan", ""])
-def test_what_is_no_number_counts_as_nothing(rig: Rig, value: str) -> None:
+NO_NUMBERS = [
+    *(("X-Steelyard-In-Flight", text) for text in ("", "much", "-5", "nan", "inf", "1e999", "0x7", "0b101")),
+    (ORCA, "TEXT named_metrics.in_flight=" + "9" * 400),
+    *((ORCA, f"BIN QhQKCWluX2ZsaWdodBEAAAAAAA{double}") for double in ("D4fw==", "DwfwA=", "AUwA==")),
+]  # in binary: NaN, infinity, -5
+
+
+def test_what_is_no_number_counts_as_nothing_and_later_reports_are_followed(rig: Rig) -> None:
     a, b, edge = serving(rig)
-    busy("X-Steelyard-In-Flight", value, a, b)
-    assert edge.shares(10) == {"a": 5, "b": 5}
+    for name, value in NO_NUMBERS:
+        a.headers.clear()
+        busy(name, value, a, b)
+        assert edge.shares(2) == {"a": 1, "b": 1}, (name, value)
+    a.headers.clear()
+    busy("X-Steelyard-In-Flight", "50", a, b)
+    rig.wait_until(lambda: edge.shares(10).get("a", 0) <= 3, "few requests go to it")
 
 
 def test_a_picker_that_goes_by_weight_alone_does_not_mind(rig: Rig) -> None:

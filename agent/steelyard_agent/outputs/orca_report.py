@@ -39,7 +39,7 @@ MAX_UTILIZATION = 64.0
 MAX_VALUE = 1e15
 
 _NAMED = re.compile(r"named_metrics\.[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_NUMBER = re.compile(r"\d{1,18}(\.\d{1,18})?([eE][+-]?\d{1,3})?")
+_NUMBER = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?([eE][+-]?[0-9]{1,3})?")
 
 LoadReport = Mapping[str, float]
 

@@ -7,6 +7,7 @@
 
 local inference = require "steelyard.core.inference"
 local json = require "steelyard.core.json"
+local number = require "steelyard.core.number"
 local response = require "steelyard.phase.response"
 local worker = require "steelyard.phase.worker"
 
@@ -45,7 +46,7 @@ local function facts_of_request(most)
     if not facts then
         local var = ngx.var
         local body = body_of(var, most or MAX_BODY_BYTES)
-        local bytes = body and #body or tonumber(var.content_length) or 0
+        local bytes = body and #body or number.whole(var.content_length, 0, number.MAX_EXACT) or 0
         facts = { request = body and inference.request(body) or not body and bytes > 0 and {}, bytes = bytes }
         local prefix = facts.request and facts.request.prefix
         if prefix then

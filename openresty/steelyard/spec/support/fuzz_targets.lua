@@ -268,7 +268,7 @@ end
 
 local function judge_orca(text)
     local in_flight = orca.in_flight(text, base64.decode)
-    require_that(in_flight == nil or type(in_flight) == "number", "what is in flight is no number")
+    require_that(in_flight == nil or in_flight >= 0 and in_flight <= orca.MAX_IN_FLIGHT, "in flight out of bounds")
     local load, malformed = orca.load(text, base64.decode)
     if not load then
         return malformed and "malformed" or "nothing"

@@ -2,6 +2,7 @@
 -- readers. Pure.
 
 local ffi = require "ffi"
+local number = require "steelyard.core.number"
 
 ffi.cdef "int inet_pton(int family, const char *text, void *bytes);"
 
@@ -67,8 +68,8 @@ function _M.split(text)
     if not host then
         return nil, text .. " has no port: write it as 10.0.0.11:80 or [fd00::13]:80"
     end
-    local port = string.find(port_text, "^%d%d?%d?%d?%d?$") and tonumber(port_text)
-    if not port or port < 1 or port > 65535 then
+    local port = #port_text <= 5 and number.whole(port_text, 1, 65535)
+    if not port then
         return nil, "the port of " .. text .. " is not a number within 1..65535"
     end
     local bracketed = string.match(host, "^%[(.*)%]$")
@@ -103,8 +104,8 @@ end
 function _M.network(text)
     local ip, bits = string.match(text, "^([^/]+)/(%d+)$")
     local bytes, count = bytes_of(ip or text)
-    bits = bytes and (tonumber(bits) or count * 8)
-    if not bytes or bits > count * 8 then
+    bits = bytes and (not bits and count * 8 or number.whole(bits, 0, count * 8))
+    if not bits then
         return nil
     end
     return { bytes = bytes, count = count, bits = bits }

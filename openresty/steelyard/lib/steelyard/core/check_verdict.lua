@@ -3,6 +3,8 @@
 -- A peer is eligible until its first check, which decides at once, because there is nothing else to go by. After that
 -- `fall` failed checks in a row take it out, and `rise` good ones in a row bring it back.
 
+local number = require "steelyard.core.number"
+
 -- OpenSSL's verification results for an unknown issuer: X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT,
 -- _SELF_SIGNED_CERT_IN_CHAIN, _UNABLE_TO_GET_ISSUER_CERT (2) and _LOCALLY (20), _UNABLE_TO_VERIFY_LEAF_SIGNATURE,
 -- _CERT_CHAIN_TOO_LONG.
@@ -35,7 +37,7 @@ function _M.remedy(why)
                .. "TLSv1.2 TLSv1.3 in http {} (ngx_lua may leave out the latter), or check without tls"
     end
     local code = string.match(why, "^TLS: (%d+): ")
-    if code and UNTRUSTED[tonumber(code)] then
+    if code and UNTRUSTED[number.trusted(code)] then
         return "nginx knows no CA that vouches for the certificate: set lua_ssl_trusted_certificate in http {} to the "
                .. "file of the CA, and lua_ssl_verify_depth where there are certificates between it and the server's; "
                .. "or tls_verify = false"
@@ -72,7 +74,7 @@ function _M.read(text, address)
     if about ~= address then
         return nil
     end
-    return { up = word == "up", streak = tonumber(streak) }
+    return { up = word == "up", streak = number.trusted(streak) }
 end
 
 

@@ -3,6 +3,8 @@
 -- Reading is total, because the other end may be broken or hostile: it returns a value, or nil and the reason, or
 -- nothing while bytes are missing.
 
+local number = require "steelyard.core.number"
+
 local NOT_HTTP = "an answer that is not HTTP"
 
 local _M = {}
@@ -43,7 +45,7 @@ end
 --- Return the status in a whole status line, and the text behind the line; nil if it is none.
 local function status_line(text)
     local status, rest = string.match(text, "^HTTP/1%.[01] ([1-5]%d%d)%f[^%d][^\r\n]*\r?\n(.*)$")
-    return tonumber(status), rest
+    return number.whole(status, 100, 599), rest
 end
 
 
@@ -99,15 +101,16 @@ end
 
 --- Return the length of the body of an answer to HTTP/1.0; nil: until the connection ends; nil and a reason.
 function _M.length(answer)
-    local length = answer.headers["content-length"]
+    local text = answer.headers["content-length"]
+    local length = number.whole(text, 0, number.MAX_EXACT)
     if answer.status == 204 or answer.status == 304 then
         return 0
     elseif answer.headers["transfer-encoding"] then
         return nil, "a Transfer-Encoding, which HTTP/1.0 has not"
-    elseif length and not string.find(length, "^%d+$") then
+    elseif text and not length then
         return nil, "a Content-Length that is no number"
     end
-    return tonumber(length)
+    return length
 end
 
 

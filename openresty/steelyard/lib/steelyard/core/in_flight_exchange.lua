@@ -29,6 +29,9 @@ local COUNTER_ZERO = 4294967296
 -- Epochs have ten digits. One that comes back within the life of a counter keeps its old sums: 1 in 10^8 epochs.
 local FIRST_EPOCH, EPOCHS = 1000000000, 1000000000
 
+-- Memcached's counters have 64 bits.
+local MAX_COUNTER = 2 ^ 64
+
 local PREFIX = "steelyard:1:in_flight:"
 
 -- The longest answer to one query.
@@ -200,8 +203,8 @@ local function answer_at(text, at)
         while at < n and bytes[at] >= ZERO_DIGIT and bytes[at] <= NINE do
             at, value = at + 1, 10 * value + bytes[at] - ZERO_DIGIT
         end
-        if at == from then
-            at = n -- no number
+        if at == from or value > MAX_COUNTER then
+            at = n -- no number, or none of a counter
         end
         while at < n and bytes[at] == SPACE do
             at = at + 1

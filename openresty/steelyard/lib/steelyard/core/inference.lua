@@ -6,6 +6,7 @@
 -- Pure.
 
 local json = require "steelyard.core.json"
+local number = require "steelyard.core.number"
 
 local find, match, max, min, sub = string.find, string.match, math.max, math.min, string.sub
 
@@ -31,7 +32,15 @@ local TAIL_BYTES = 4096
 
 local EVENT_MARK = "\ndata:"
 
+-- Above every real number of tokens.
+local MAX_TOKENS = 1e9
+
 local _M = {}
+
+
+local function tokens(value)
+    return number.decimal(value, 0, MAX_TOKENS)
+end
 
 
 --- Return the text of a prompt or of a message's content; either may be a list of parts, prompts or tokens.
@@ -72,7 +81,8 @@ function _M.request(body)
     local prefix = type(messages) == "table" and start_of(messages) or sub(text_of(document.prompt), 1, START_BYTES)
     return {
         model = type(model) == "string" and model or nil,
-        wanted = tonumber(document.max_completion_tokens) or tonumber(document.max_tokens),
+        wanted = number.decimal(document.max_completion_tokens, -MAX_TOKENS, MAX_TOKENS)
+                 or number.decimal(document.max_tokens, -MAX_TOKENS, MAX_TOKENS),
         prefix = prefix ~= "" and prefix or nil,
     }
 end
@@ -119,7 +129,7 @@ end
 -- @return the cost, and the tokens of output; nil if the answer has neither
 function _M.used(answer, bytes)
     local usage = json.decode(match(answer.tail, '.*"usage"%s*:%s*(%b{})') or "") or {}
-    local input, output = tonumber(usage.prompt_tokens), tonumber(usage.completion_tokens)
+    local input, output = tokens(usage.prompt_tokens), tokens(usage.completion_tokens)
     if not (input and output) then
         if answer.events == 0 then
             return nil
@@ -127,7 +137,7 @@ function _M.used(answer, bytes)
         input, output = bytes / BYTES_A_TOKEN, max(0, answer.events - 2)
     end
     local details = usage.prompt_tokens_details
-    local cached = type(details) == "table" and tonumber(details.cached_tokens) or 0
+    local cached = type(details) == "table" and tokens(details.cached_tokens) or 0
     return max(1, input - cached + OUTPUT_COST * output), output
 end
 

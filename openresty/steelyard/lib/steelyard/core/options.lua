@@ -4,6 +4,7 @@
 -- of an upstream.
 
 local address = require "steelyard.core.address"
+local number = require "steelyard.core.number"
 local signed = require "steelyard.core.signed"
 local upstream_options = require "steelyard.core.upstream_options"
 local validate = require "steelyard.core.validate"
@@ -17,6 +18,11 @@ local SHARE_IN_FLIGHT = { { "cpu_share", validate.NUMBER, 0.001, 0.5, 0.02 } }
 
 -- Shorter keys can be guessed.
 local MIN_KEY_BYTES = 16
+
+local MAX_PORT = 65535
+
+-- The port of http.
+local DEFAULT_PORT = 80
 
 -- Many servers accept at most 8 kB of headers; tokens have some 50 bytes.
 local MAX_TOKEN_BYTES = 1024
@@ -38,10 +44,11 @@ local function memcached_servers(given, option)
     must_be_table(given, option, remedy)
     for i, text in ipairs(given) do
         local host, port = string.match(tostring(text), "^(.+):(%d+)$")
-        if not host then
+        port = number.whole(port, 1, MAX_PORT)
+        if not port then
             bad(option, "has " .. tostring(text) .. ", which is no host:port", remedy)
         end
-        servers[i] = { host = host, port = tonumber(port), name = text }
+        servers[i] = { host = host, port = port, name = text }
     end
     if #servers == 0 then
         bad(option, "is empty", remedy)
@@ -59,11 +66,12 @@ local function controllers(given, option)
         if not host then
             host, port, path = string.match(tostring(url), "^http://(%[[%x:.]+%]):?(%d*)(/?[%w/._-]*)$")
         end
-        if not host then
+        port = port == "" and DEFAULT_PORT or number.whole(port, 1, MAX_PORT)
+        if not port then
             bad(option, "has " .. tostring(url) .. ", which is no http:// URL", remedy)
         end
         servers[i] = {
-            host = host, port = tonumber(port) or 80, name = url,
+            host = host, port = port, name = url,
             path_prefix = string.gsub(path, "/$", ""),
         }
     end

@@ -8,6 +8,7 @@
 -- of endpoint-load-metrics-bin is read as BIN. Text in, a load or nothing out. Pure.
 
 local json = require "steelyard.core.json"
+local number = require "steelyard.core.number"
 local orca_binary = require "steelyard.core.orca_binary"
 local wire = require "steelyard.core.wire"
 
@@ -19,7 +20,11 @@ local MAX_BYTES = 4096
 
 local MAPS = { named_metrics = "", utilization = "utilization." }
 
-local _M = {}
+-- The bound of a field of text; those that count have tighter ones.
+local MAX_FIELD = 1e300
+
+-- MAX_IN_FLIGHT is above every real number of requests.
+local _M = { MAX_IN_FLIGHT = 1e9 }
 
 
 local function pairs_of_text(text)
@@ -29,7 +34,7 @@ local function pairs_of_text(text)
         if not name or fields[name] then
             return nil
         end
-        fields[name] = tonumber(value) or value
+        fields[name] = number.decimal(value, -MAX_FIELD, MAX_FIELD) or value
     end
     return fields
 end
@@ -69,10 +74,10 @@ function _M.in_flight(text, decode_base64)
         return nil
     elseif base64 then
         local fields = orca_binary.pairs_of(base64, decode_base64)
-        return fields and fields["named_metrics.in_flight"]
+        return fields and number.decimal(fields["named_metrics.in_flight"], 0, _M.MAX_IN_FLIGHT)
     end
-    return tonumber(string.match(text, "named_metrics%.in_flight%s*[=:]%s*([%d.]+)")
-                    or string.match(text, '"in_flight"%s*:%s*([%d.]+)'))
+    return number.decimal(string.match(text, "named_metrics%.in_flight%s*[=:]%s*([^%s,]+)")
+                          or string.match(text, '"in_flight"%s*:%s*([^%s,}]+)'), 0, _M.MAX_IN_FLIGHT)
 end
 
 

@@ -13,6 +13,8 @@
 --
 -- A value that is not a number above 0 weighs 1, costs the mean, and is counted. Pure.
 
+local number = require "steelyard.core.number"
+
 local floor, max, min, sqrt = math.floor, math.max, math.min, math.sqrt
 
 -- Clients may influence the cost: one request weighs no more than this.
@@ -39,8 +41,7 @@ end
 
 --- Return a cost as a number, or nil if it is none.
 function _M.number(cost)
-    cost = tonumber(cost)
-    return cost and cost >= MIN_COST and cost <= MAX_COST and cost or nil -- not so with NaN
+    return number.decimal(cost, MIN_COST, MAX_COST)
 end
 
 

@@ -4,6 +4,10 @@
 -- tries of a request: ", " between servers of one pass, " : " after an internal redirect. Tries at other upstreams of
 -- the same request are in the same lists. Pure.
 
+local number = require "steelyard.core.number"
+
+local trusted = number.trusted
+
 -- gRPC's codes for which the server is not to blame: Envoy's outlier detection maps them to HTTP statuses below 500
 -- (Grpc::Utility::grpcToHttpStatus). The others, and unknown codes, are failures of the server: UNKNOWN,
 -- DEADLINE_EXCEEDED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, DATA_LOSS.
@@ -26,6 +30,9 @@ local MS = {}
 for ms = 0, 99 do
     MS[string.format("%.3f", ms / 1000)] = ms
 end
+
+-- UNAUTHENTICATED.
+local LAST_CODE = 16
 
 local _M = {}
 
@@ -52,7 +59,7 @@ end
 
 --- Classify a try by its grpc-status, as it came.
 function _M.grpc_verdict(status)
-    return NOT_THE_SERVERS_FAULT[tonumber(status)] and "completed" or "failed"
+    return NOT_THE_SERVERS_FAULT[number.whole(status, 0, LAST_CODE)] and "completed" or "failed"
 end
 
 
@@ -65,7 +72,7 @@ function _M.latency_ms(status, header_s)
     if status == 101 then
         return nil
     end
-    local seconds = not MS[header_s] and tonumber(header_s)
+    local seconds = not MS[header_s] and trusted(header_s)
     return MS[header_s] or seconds and seconds * 1000 or nil
 end
 
@@ -83,14 +90,14 @@ function _M.outcomes(tries, lists)
         while addresses[at] and addresses[at] ~= tries[i].address do
             at = at + 1
         end
-        local status = tonumber(statuses[at])
+        local status = trusted(statuses[at])
         outcomes[i] = {
             status = status, verdict = _M.verdict(status),
             latency_ms = _M.latency_ms(status, header_times[at]),
-            connected = tonumber(connect_times[at]) ~= nil,
+            connected = trusted(connect_times[at]) ~= nil,
             sent = bytes_sent[at] ~= "0", -- at least a part of the request
             -- nginx's own 502 and 504 came from no server.
-            answered = tonumber(header_times[at]) ~= nil,
+            answered = trusted(header_times[at]) ~= nil,
         }
         at = at + (stuck_after[i] and 2 or 1)
     end

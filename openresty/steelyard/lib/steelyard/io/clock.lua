@@ -3,6 +3,7 @@
 -- ngx.now() keeps its value until the worker asks for events again; this clock goes on.
 
 local ffi = require "ffi"
+local number = require "steelyard.core.number"
 
 ffi.cdef[[
 typedef struct { long seconds; long nanoseconds; } steelyard_timespec;
@@ -19,12 +20,14 @@ local SLICE_S, PAUSE_S = 0.0002, 0.001
 
 local time = ffi.new("steelyard_timespec")
 
+local trusted = number.trusted
+
 local _M = {}
 
 
 local function read(clock)
     ffi.C.clock_gettime(clock, time)
-    return tonumber(time.seconds) + tonumber(time.nanoseconds) / 1e9
+    return trusted(time.seconds) + trusted(time.nanoseconds) / 1e9
 end
 
 

@@ -7,6 +7,7 @@
 local address = require "steelyard.core.address"
 local clock = require "steelyard.io.clock"
 local ffi = require "ffi"
+local number = require "steelyard.core.number"
 
 ffi.cdef[[
 int getpeername(int fd, void *name, unsigned int *length);
@@ -51,7 +52,7 @@ local function highest()
     if file then
         file:close()
     end
-    return (tonumber(string.match(text or "", "FDSize:%s*(%d+)")) or DEFAULT_DESCRIPTORS) - 1
+    return (number.trusted(string.match(text or "", "FDSize:%s*(%d+)")) or DEFAULT_DESCRIPTORS) - 1
 end
 
 

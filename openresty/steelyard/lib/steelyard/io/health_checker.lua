@@ -16,6 +16,7 @@ local check_verdict = require "steelyard.core.check_verdict"
 local grpc_health = require "steelyard.core.grpc_health"
 local http_client = require "steelyard.io.http_client"
 local http_message = require "steelyard.core.http_message"
+local number = require "steelyard.core.number"
 local peer_health = require "steelyard.io.peer_health"
 
 -- Each lane pauses after a check, and few lanes begin at a time. Together that is at most 10 checks a millisecond, so a
@@ -54,7 +55,7 @@ end
 local function due_peers(self, live, settings, now)
     local dict, key, interval_s = self.dict, "checked/" .. live.name, settings.interval_s
     local text, id = string.match(dict:get(key) or "", "^(%S+) (.*)$")
-    local from = id == settings.id and tonumber(text) or 0
+    local from = id == settings.id and number.trusted(text) or 0
     if from > now or from < now - interval_s then
         from = now - interval_s -- the first run with these settings, or the clock was set: all are due
     end

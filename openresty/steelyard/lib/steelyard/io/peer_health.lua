@@ -22,6 +22,7 @@
 -- that were out. A new worker looks at all peers, and so does one that missed entries of the journal.
 
 local clock = require "steelyard.io.clock"
+local trusted = require("steelyard.core.number").trusted
 
 -- In the order in which the status page names a peer's marks; a check's comes first.
 local KINDS = { "marked", "ejected", "fails" }
@@ -91,7 +92,7 @@ end
 --- The mark under a key: { address, reason, until_s, gone_s, half_open }; nil if there is none, or it has expired.
 local function mark_at(dict, key)
     local until_s, gone_s, address, why = string.match(dict:get(key) or "", "^(%S+) (%S+)\n([^\n]*)\n(.*)$")
-    until_s, gone_s = tonumber(until_s), tonumber(gone_s)
+    until_s, gone_s = trusted(until_s), trusted(gone_s)
     local now_s = clock.monotonic()
     if gone_s and gone_s > now_s then
         return { address = address, reason = why, until_s = until_s, gone_s = gone_s, half_open = until_s <= now_s }

@@ -13,7 +13,10 @@
 -- The dict outlives a reload, and so does a table. A table of 10,000 peers takes 1 MB, and a new one is written beside
 -- it: 10m hold two such upstreams.
 
+local number = require "steelyard.core.number"
 local weight_table = require "steelyard.core.weight_table"
+
+local trusted = number.trusted
 
 local _M = {}
 local mt = { __index = _M }
@@ -74,7 +77,7 @@ end
 --- The term and generation of the table; nil if there is none yet.
 function _M:term_and_generation(upstream)
     local term, generation = string.match(self.dict:get("order/" .. upstream) or "", "^(%d+)%.(%d+)$")
-    return term and { term = tonumber(term), generation = tonumber(generation) }
+    return term and { term = trusted(term), generation = trusted(generation) }
 end
 
 

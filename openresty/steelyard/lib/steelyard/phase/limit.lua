@@ -10,6 +10,7 @@
 -- limit() is for the location itself: it looks at each request, before a cache does. after_full() is for the location
 -- that error_page leads to. It gets only requests without room, with their bodies, and none that a cache answers.
 
+local number = require "steelyard.core.number"
 local request = require "steelyard.phase.request"
 local request_entry = require "steelyard.core.request_entry"
 local semaphore = require "ngx.semaphore"
@@ -22,6 +23,9 @@ local LOOK_INTERVAL_S = 0.05
 
 -- The number of classes of `priority`, from 0 on, and the default class: RFC 9218's urgencies.
 local CLASSES, DEFAULT_CLASS = 8, 3
+
+-- A priority beyond the classes counts as the nearest one; beyond this, it is no priority.
+local MAX_PRIORITY = 1e9
 
 -- The semaphore does not wait at all for less than a millisecond, and ngx.now() would not move.
 local MIN_WAIT_S = 0.002
@@ -76,7 +80,7 @@ local function class_of(settings)
     if not settings.priority then
         return 0
     end
-    local class = tonumber(request.value_of(settings.priority)) or DEFAULT_CLASS
+    local class = number.decimal(request.value_of(settings.priority), -MAX_PRIORITY, MAX_PRIORITY) or DEFAULT_CLASS
     return math.floor(math.max(0, math.min(CLASSES - 1, class)))
 end
 

@@ -3,13 +3,14 @@
 local address = require "steelyard.core.address"
 local base = require "resty.core.base"
 local ffi = require "ffi"
+local number = require "steelyard.core.number"
 local request_cost = require "steelyard.core.request_cost"
 local request_end = require "steelyard.io.request_end"
 local request_entry = require "steelyard.core.request_entry"
 local try_outcomes = require "steelyard.core.try_outcomes"
 local worker = require "steelyard.phase.worker"
 
-local cast, tonumber, get_request = ffi.cast, tonumber, base.get_request
+local cast, trusted, get_request = ffi.cast, number.trusted, base.get_request
 local ngx = ngx
 local start_time, http_version = ngx.req.start_time, ngx.req.http_version -- http_version is not in stream {}
 local uintptr = ffi.typeof("uintptr_t")
@@ -26,7 +27,7 @@ local _M = {}
 function _M.key()
     -- Pointers have 47 bits here, so the double is exact. (A tail call would
     -- keep LuaJIT from compiling this.)
-    local key = tonumber(cast(uintptr, get_request()))
+    local key = trusted(cast(uintptr, get_request()))
     return key
 end
 
@@ -178,7 +179,7 @@ function _M.failed_as(entry)
         return ngx.status
     end
     local statuses = try_outcomes.split(ngx.var.upstream_status)
-    local last = tonumber(statuses[#statuses])
+    local last = trusted(statuses[#statuses])
     return last and last >= 500 and last or 502
 end
 

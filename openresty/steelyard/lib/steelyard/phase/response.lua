@@ -8,6 +8,7 @@
 
 local add_header = require("ngx.resp").add_header
 local limit = require "steelyard.phase.limit"
+local number = require "steelyard.core.number"
 local orca = require "steelyard.core.orca"
 local peer_cells = require "steelyard.core.peer_cells"
 local problem = require "steelyard.core.problem"
@@ -15,7 +16,7 @@ local request = require "steelyard.phase.request"
 local try_outcomes = require "steelyard.core.try_outcomes"
 local worker = require "steelyard.phase.worker"
 
-local ngx, tonumber = ngx, tonumber
+local ngx, trusted = ngx, number.trusted
 local now, get_phase, get_method, is_internal = ngx.now, ngx.get_phase, ngx.req.get_method, ngx.req.is_internal
 local open_entry, outcomes_of = request.open_entry, request.outcomes
 local cost_of = request.cost
@@ -153,10 +154,11 @@ local function note_busy(var, entry, peer, live, at, header_at)
     if is_look_due then
         live.looked_at = at
     end
-    local in_flight = tonumber(header) or load and orca.in_flight(load, ngx.decode_base64)
-    local header_s = in_flight and live.picker.note_reported and tonumber(var.upstream_header_time)
+    local in_flight = header and number.decimal(header, 0, orca.MAX_IN_FLIGHT)
+                      or load and orca.in_flight(load, ngx.decode_base64)
+    local header_s = in_flight and live.picker.note_reported and trusted(var.upstream_header_time)
     if header_s and peer.cell ~= peer_cells.NONE then
-        header_at = header_at or at - math.max(0, tonumber(var.request_time) - header_s)
+        header_at = header_at or at - math.max(0, trusted(var.request_time) - header_s)
         live.picker:note_reported(peer, in_flight + (entry.held_cell and 0 or 1), header_at)
     end
 end
@@ -198,13 +200,14 @@ end
 -- that leaves ends the request before it is complete. A body that nginx discards unread (for X-Accel-Redirect, an
 -- error_page, auth_request) does not count as cut.
 local function is_cut(var, status)
-    local declared = var.upstream_http_content_length
-    local lengths = declared and var.upstream_response_length
-    if declared == lengths or not tonumber(declared) or status < 200 or status > 299 then
+    local header = var.upstream_http_content_length
+    local lengths = header and var.upstream_response_length
+    if header == lengths or status < 200 or status > 299 then
         return false
     end
-    local received = tonumber(lengths) or tonumber(string.match(lengths or "", "(%d+)$"))
-    return received ~= nil and received > 0 and received < tonumber(declared) and var.request_completion == "OK"
+    local declared = number.whole(header, 0, number.MAX_EXACT)
+    local received = trusted(lengths) or trusted(string.match(lengths or "", "(%d+)$"))
+    return declared and received and received > 0 and received < declared and var.request_completion == "OK"
            and not ngx.is_subrequest and get_method() ~= "HEAD" and not var.upstream_http_x_accel_redirect
 end
 
@@ -214,7 +217,7 @@ local function count(requests, entry)
     local tries, var, live, at = entry.tries, ngx.var, worker.upstreams[entry.upstream], now()
     local in_flight = tries.in_flight or NONE
     local failures = live and live.settings.failure_statuses or NONE
-    local status = tries.n == 1 and tonumber(var.upstream_status)
+    local status = tries.n == 1 and trusted(var.upstream_status)
     if status and status < 500 then
         -- With one try, nginx's variables hold one number each.
         worker.answered(entry.upstream, tries[1])
@@ -283,7 +286,7 @@ local function count_bystander(requests)
     for i = 1, #addresses do
         local cell = cell_of(addresses[i])
         if cell then
-            local status = tonumber(statuses[i])
+            local status = trusted(statuses[i])
             requests:count(cell, addresses[i], try_outcomes.verdict(status), latency_of(status, times[i]))
         end
     end

@@ -6,6 +6,7 @@
 -- are an answer.
 
 local balancer = require "ngx.balancer"
+local number = require "steelyard.core.number"
 local options_of = require "steelyard.core.options"
 local request = require "steelyard.phase.request"
 local try_outcomes = require "steelyard.core.try_outcomes"
@@ -13,7 +14,7 @@ local upstream_options = require "steelyard.core.upstream_options"
 local validate = require "steelyard.core.validate"
 local worker = require "steelyard.phase.worker"
 
-local ngx, tonumber = ngx, tonumber
+local ngx, trusted = ngx, number.trusted
 local start_time = ngx.req.start_time
 
 -- NGX_BUSY, which ngx_stream_lua does not name: nginx closes the connection, and $status is 502.
@@ -116,7 +117,7 @@ function _M.log()
     local tries, connect_times = entry.tries, try_outcomes.split(ngx.var.upstream_connect_time)
     local in_flight = tries.in_flight or NONE
     for i = 1, tries.n do
-        local connect_s = tonumber(connect_times[i])
+        local connect_s = trusted(connect_times[i])
         if connect_s then
             requests:tried(tries[i], "completed", connect_s * 1000, ngx.now(), in_flight[i])
         elseif i < tries.n or ngx.var.status == "502" then
