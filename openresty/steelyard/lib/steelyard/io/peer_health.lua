@@ -3,7 +3,7 @@
 --
 --   out/<upstream>/<id>/<kind>   a mark: "<until> <gone>\n<address>\n<why>", both by the monotonic clock
 --   fails/<upstream>/<id>/<address>   tries without an answer, within fail_timeout_s
---   probe/<upstream>/<id>        there while a request is on its way to find out whether the peer answers
+--   probe/<upstream>/<id>/<by>   there for fail_timeout_s after a probe was sent, by a request or a subrequest
 --   health/<upstream>            raised at each change; workers compare it
 --   health/<upstream>/<n>        the id of the peer of change n, for JOURNAL_S
 --
@@ -17,6 +17,9 @@
 -- A mark of kind `fails` is half-open from <until> to <gone>: the peer is out except for one request each
 -- fail_timeout_s. If that request is answered, the mark is removed, else it is renewed. So a server that accepts and
 -- never answers costs one request each fail_timeout_s, and not its share until max_fails time-outs are over.
+--
+-- Only a try that is sent claims a probe. Subrequests have a probe of their own (phase/request), because the answer to
+-- one that nginx does not log stays unknown.
 --
 -- While nothing changes, a worker looks at no peer. After a change it looks at the peers in the journal and at those
 -- that were out. A new worker looks at all peers, and so does one that missed entries of the journal.
@@ -38,7 +41,10 @@ local PEERS_PER_BREATH, READ_PEERS_PER_BREATH = 100, 30
 
 local NONE = {}
 
-local _M = { MARKED = KINDS[1] }
+local _M = {
+    MARKED = KINDS[1],
+    BY_REQUEST = "request", BY_SUBREQUEST = "subrequest", -- each may send one probe each fail_timeout_s
+}
 local mt = { __index = _M }
 
 
@@ -184,10 +190,22 @@ function _M:failed(upstream, peer, settings)
 end
 
 
---- Whether a request may probe a half-open peer: one request of all workers each fail_timeout_s, whatever becomes of
--- it.
-function _M:may_probe(upstream, peer, fail_timeout_s)
-    return (self.dict:add("probe/" .. upstream .. "/" .. peer.id, true, fail_timeout_s))
+local function probe_key(upstream, peer, by)
+    return "probe/" .. upstream .. "/" .. peer.id .. "/" .. by
+end
+
+
+--- Whether claim_probe() would succeed now.
+-- @param by BY_REQUEST or BY_SUBREQUEST
+function _M:is_probe_due(upstream, peer, by)
+    return not self.dict:get(probe_key(upstream, peer, by))
+end
+
+
+--- Claim the probe of a half-open peer for a try that is sent now. Return whether that worked: it does once for all
+-- workers each fail_timeout_s, whatever becomes of the try.
+function _M:claim_probe(upstream, peer, by, fail_timeout_s)
+    return (self.dict:add(probe_key(upstream, peer, by), true, fail_timeout_s))
 end
 
 

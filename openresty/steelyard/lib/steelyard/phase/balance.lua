@@ -88,18 +88,20 @@ end
 
 
 --- The peer of the first try. A peer that shard() or limit() has chosen is used if nothing has changed since. Reading a
--- long request body takes a while, and an error_page may lead to another upstream.
+-- long request body takes a while, and an error_page may lead to another upstream. A request that has waited for a
+-- half-open peer is sent there even if another worker probes it meanwhile: there may be no other room.
 local function first_peer(entry, live)
     local reservation = entry.reservation
     local peer = reservation.peer
     if peer then
         reservation.peer = nil
         if reservation.upstream == live and reservation.changes == live.changes
-           and (reservation.waited or live:has_room(peer)) then
+           and (reservation.waited or live:has_room(peer))
+           and (#live.half_open == 0 or request.claim(live, peer) or reservation.waited) then
             return peer
         end
     end
-    return choose(live)
+    return choose(live, true)
 end
 
 
@@ -275,7 +277,7 @@ function _M.shard(name)
     if not shards then
         return name
     end
-    local peer = choose(live)
+    local peer = choose(live, false)
     if not peer then
         return shards[1] -- balance() then logs the reason
     end

@@ -111,7 +111,7 @@ local function await_room(live, queue, until_s)
         local is_news = wait_on(queue.news, until_s, LOOK_INTERVAL_S)
         peer = freed_peer(live, queue)
         if not peer and not is_news then
-            peer = request.choose(live)
+            peer = request.choose(live, false)
         end
     end
     return peer
@@ -144,7 +144,7 @@ local function wait_aside(live)
     local until_s, peer = ngx.now() + live.settings.queue.timeout_s, nil
     while not peer and ngx.now() < until_s do
         ngx.sleep(LOOK_INTERVAL_S)
-        peer = request.choose(live)
+        peer = request.choose(live, false)
     end
     return peer
 end

@@ -4,6 +4,7 @@ local address = require "steelyard.core.address"
 local base = require "resty.core.base"
 local ffi = require "ffi"
 local number = require "steelyard.core.number"
+local peer_health = require "steelyard.io.peer_health"
 local request_cost = require "steelyard.core.request_cost"
 local request_end = require "steelyard.io.request_end"
 local request_entry = require "steelyard.core.request_entry"
@@ -212,19 +213,58 @@ function _M.hash_key(live)
 end
 
 
+--- By whom a probe of this request counts; nil if it must send none, because its outcome may stay unknown.
+--
+-- nginx logs a subrequest only with `log_subrequest on` in its location, which Lua cannot see. So subrequests probe
+-- only if some of this upstream's were logged. Each leaves the probe to another one at random. Otherwise an unlogged one
+-- that always comes first would take every probe.
+local function probes_by(live)
+    if not ngx.is_subrequest then
+        return peer_health.BY_REQUEST
+    elseif worker.dict:get("subrequests_counted/" .. live.name) and worker.context.random(2) == 1 then
+        return peer_health.BY_SUBREQUEST
+    end
+end
+
+
+--- Whether this request may probe a half-open peer.
+-- @param is_sent whether the request is sent there now: it then claims the probe
+local function may_probe(live, peer, is_sent)
+    local health, by = worker.health, probes_by(live)
+    if not by then
+        return false
+    elseif is_sent then
+        return health:claim_probe(live.name, peer, by, live.settings.fail_timeout_s)
+    end
+    return health:is_probe_due(live.name, peer, by)
+end
+
+
 --- Choose the peer of a request. The first of these: the peer of its session, if that has room; a half-open peer that
 -- is due for a probe; the picker's choice.
-function _M.choose(live)
+-- @param is_sent whether the request is sent there now. If not, claim() follows when it is.
+function _M.choose(live, is_sent)
     local sticky = live.sticky
     local peer = sticky and sticky:peer(ngx.var[sticky.variable])
     if peer and live:has_room(peer) then
         return peer
     end
     peer = live:suspect()
-    if peer and worker.health:may_probe(live.name, peer, live.settings.fail_timeout_s) then
+    if peer and may_probe(live, peer, is_sent) then
         return peer
     end
     return live:first(_M.hash_key(live))
+end
+
+
+--- Claim a peer that choose() chose ahead, while peers are half-open and now that the request is sent. Return false if
+-- this peer is one of them and another request has claimed its probe since.
+function _M.claim(live, peer)
+    if live.fail_open or not live:is_half_open(peer) then
+        return true
+    end
+    local by = ngx.is_subrequest and peer_health.BY_SUBREQUEST or peer_health.BY_REQUEST
+    return worker.health:claim_probe(live.name, peer, by, live.settings.fail_timeout_s)
 end
 
 
