@@ -6,7 +6,7 @@ network: otherwise one written Memcached item could stop a controller.
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 VERSION = 1
 
@@ -32,6 +32,7 @@ Reason = Literal[
     "too_large", "not_json", "not_object", "version", "missing", "type", "range", "name",
     "unsigned", "signature", "signed", "replayed",
 ]  # fmt: skip
+REASONS: tuple[Reason, ...] = get_args(Reason)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from itertools import chain
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
+from steelyard_protocol.wire import REASONS
 
 from steelyard_controller.discovery.discovery import Discovery
 from steelyard_controller.instruments import Instruments
@@ -219,6 +220,9 @@ def _upstreams(source: Source, now_s: float) -> Iterator[Metric]:
         revision.add_metric([name], cycle.declaration.revision)
         cpu.add_metric([name], cycle.cpu_time.buckets(), cycle.cpu_time.sum_s)
         outcome = cycle.outcome
+        # Prometheus sees no growth in a series's first value: it has to be there before the first refusal.
+        for reason in REASONS:
+            refused.add_metric([name, reason], outcome.inbox.refused.get(reason, 0) if outcome else 0)
         if outcome is None:
             # An alert fires for an upstream without a tick, too.
             tick_age.add_metric([name], now_s - cycle.added_s)
@@ -241,8 +245,6 @@ def _upstreams(source: Source, now_s: float) -> Iterator[Metric]:
         for column, values in decision.columns.items():
             if column.startswith("clamp_"):
                 clamped.add_metric([name, column.removeprefix("clamp_")], float((values == 1).sum()))
-        for reason, count in outcome.inbox.refused.items():
-            refused.add_metric([name, reason], count)
         states = [peer.state for peer in outcome.table.peers]
         for state in ("up", "drain", "down", "backup"):
             peers.add_metric([name, state], states.count(state))

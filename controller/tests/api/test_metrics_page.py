@@ -1,7 +1,9 @@
 """/metrics: the thread that makes it, how often, and the number of servers in it."""
 
 import asyncio
+import re
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from steelyard_controller import settings
 from steelyard_controller.api import metrics
 from steelyard_controller.api.metrics import MetricsPage
 from steelyard_controller.instruments import Instruments
+from steelyard_protocol.wire import REASONS
 
 from testing.waiting import PATIENCE_S
 
@@ -112,6 +115,18 @@ def test_the_controller_tells_of_itself() -> None:
         'steelyard_peer_prior_share{peer="server-1",upstream="web"} 1.0',
     ):
         assert line in text, line
+
+
+def test_each_counter_of_an_alert_begins_at_0_before_anything_happens() -> None:
+    rules = (Path(__file__).parents[3] / "monitoring/alerts.yml").read_text()
+    counted = set(re.findall(r'(?:increase|rate)\((steelyard_\w+)\{job="steelyard-controller"', rules))
+    assert "steelyard_refused_total" in counted
+    with serving() as api:
+        text = api.get("/metrics").text
+    for name in counted:
+        assert f"{name}{{" in text, name
+    for reason in REASONS:
+        assert f'steelyard_refused_total{{reason="{reason}",upstream="web"}} 0.0' in text
 
 
 def test_what_is_measured_of_ticks_and_connections_is_a_histogram_each() -> None:
