@@ -41,6 +41,15 @@ describe("long sessions", function()
         take({ server("a"), server("b") })
     end)
 
+    it("belong to the upstream of their last server, wherever an internal redirect led to later", function()
+        begin(1, server("a"), CLIENT)
+        open[1].tries.earlier = { { upstream = "web" } }
+        open[1].upstream = "api" -- which found no server
+        take({ server("b") })
+        assert.same({}, due(0))
+        assert.same(at_server(1), due(12))
+    end)
+
     for how, leave in pairs({
         drained = function() take({ server("a", "drain"), server("b") }) end,
         down = function() take({ server("a", "down"), server("b") }) end,

@@ -11,7 +11,7 @@ local NOTED_IN_GROUPS = {
     place = { "class", "turn" },
     retry = { "is_spare", "over_budget" },
     failure = { "why", "status", "is_full" },
-    tries = { "stuck_after" },
+    tries = { "stuck_after", "earlier" },
 }
 
 

@@ -15,6 +15,7 @@
 -- Pure: requests, upstreams and the monotonic time come in, connections go out.
 
 local address = require "steelyard.core.address"
+local upstream_of = require("steelyard.core.request_entry").upstream_of
 
 -- The last part of max_age_s, within which the end is random.
 local JITTER = 0.2
@@ -109,7 +110,8 @@ end
 function _M:due(open, upstreams, now)
     local sessions, standings, servers, targets = self.sessions, {}, {}, {}
     for key, entry in pairs(open) do
-        local peer, session, name = entry.tries[entry.tries.n], sessions[key], entry.upstream
+        local n = entry.tries.n
+        local peer, session, name = entry.tries[n], sessions[key], upstream_of(entry, n)
         if peer then
             if not session or session.started ~= entry.started or session.peer ~= peer then
                 session = {

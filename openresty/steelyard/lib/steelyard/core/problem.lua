@@ -3,6 +3,7 @@
 -- It names servers by id, because clients must not see addresses.
 
 local json = require "steelyard.core.json"
+local request_entry = require "steelyard.core.request_entry"
 local try_outcomes = require "steelyard.core.try_outcomes"
 
 local TITLES = {
@@ -30,23 +31,29 @@ end
 -- @param entry    of the open requests; nil if none of our upstreams was involved
 -- @param outcomes of its tries
 -- @param asked    whether any server was asked
--- @return the detail in words, and further members of the document
+-- @return the detail in words, and further members of the document. A try names its upstream if it is another one
 function _M.of_request(entry, outcomes, asked)
     if not entry or not entry.upstream then -- opened by shard() alone: it was not proxied
         return asked and "the server gave no valid answer" or "no server was asked: nginx itself answers this", nil
     end
-    local reasons, rows = {}, {}
+    local reasons, rows, named = {}, {}, nil
     local tries, why = entry.tries, entry.failure.why
+    local function add(upstream, reason)
+        reasons[#reasons + 1] = (upstream ~= named and "upstream " .. upstream .. ": " or "") .. reason
+        named = upstream
+    end
     for i = 1, tries.n do
-        local words = try_outcomes.words(outcomes[i])
-        reasons[i] = tries[i].id .. " " .. words
-        rows[i] = { peer = tries[i].id, status = outcomes[i].status or json.null, what = words }
+        local words, upstream = try_outcomes.words(outcomes[i]), request_entry.upstream_of(entry, i)
+        add(upstream, tries[i].id .. " " .. words)
+        rows[i] = {
+            peer = tries[i].id, status = outcomes[i].status or json.null, what = words,
+            upstream = upstream ~= entry.upstream and upstream or nil,
+        }
     end
     if why and not (why == "every server was tried" and tries.n > 0) then
-        reasons[#reasons + 1] = why
+        add(entry.upstream, why)
     end
-    local detail = "upstream " .. entry.upstream .. ": " .. table.concat(reasons, "; ")
-    return detail, { upstream = entry.upstream, tries = json.array(rows) }
+    return table.concat(reasons, "; "), { upstream = entry.upstream, tries = json.array(rows) }
 end
 
 

@@ -5,6 +5,10 @@
 --   tries        the peers that it was sent to
 --     [1..n]       in the order of the tries
 --     from         the first try of the running pass; an internal redirect begins another pass
+--     earlier      [i]: the earlier pass that try i was in; nil for tries of the running pass, or if there is no other
+--       upstream     the name of its upstream
+--       cost         of the request there; nil if it was not priced
+--       over_budget  whether it had no further try, because the retry budget was spent
 --     in_flight    [i]: requests in flight at the peer when try i came; nil while the peer stats keep no levels
 --     stuck_after  [i]: true if no peer was found for the try after try i; nil if that never happened
 --   held_cell    the cell of the peer at which it is in flight; nil while it is nowhere
@@ -55,7 +59,7 @@ function _M.new()
         started = 0, upstream = 0, tries = 0, held_cell = 0, held_extra = 0, reservation = 0, price = 0, place = 0,
         retry = 0, failure = 0, explained = 0, client = 0, event_ms = 0, context = 0, watched = 0, ended = 0,
     })
-    entry.tries = with_room_for({ 0, 0, 0, n = 0, from = 0, in_flight = 0, stuck_after = 0 })
+    entry.tries = with_room_for({ 0, 0, 0, n = 0, from = 0, in_flight = 0, stuck_after = 0, earlier = 0 })
     entry.tries.n, entry.tries.from = 0, 1
     entry.reservation = with_room_for({ peer = 0, upstream = 0, changes = 0, waited = 0 })
     entry.price = with_room_for({ upstream = 0, weight = 0, cost = 0 })
@@ -82,6 +86,33 @@ function _M.forget_failure(entry)
 end
 
 
+--- Begin another pass, after an internal redirect: the tries of the previous one keep what they are judged by. Its
+-- servers' headers are gone, so a cost that is known at the end only counts as the mean.
+function _M.begin_pass(entry)
+    local tries, price, retry = entry.tries, entry.price, entry.retry
+    if tries.from <= tries.n then
+        local costs = price.upstream and price.upstream.costs
+        local pass = {
+            upstream = entry.upstream, cost = costs and (price.cost or costs.mean), over_budget = retry.over_budget,
+        }
+        local earlier = tries.earlier or {}
+        for i = tries.from, tries.n do
+            earlier[i] = pass
+        end
+        tries.earlier, tries.from, retry.over_budget = earlier, tries.n + 1, false
+    end
+    _M.forget_failure(entry)
+end
+
+
+--- The name of the upstream that try i was at.
+function _M.upstream_of(entry, i)
+    local earlier = entry.tries.earlier
+    local pass = earlier and earlier[i]
+    return pass and pass.upstream or entry.upstream
+end
+
+
 --- Forget the request's price: it goes to an upstream without costs.
 function _M.forget_price(entry)
     local price = entry.price
@@ -99,7 +130,7 @@ function _M.clear(entry)
             in_flight[i] = nil
         end
     end
-    tries.n, tries.from, tries.stuck_after = 0, 1, nil
+    tries.n, tries.from, tries.stuck_after, tries.earlier = 0, 1, nil, nil
     reservation.peer, reservation.upstream, reservation.waited = nil, nil, nil
     price.upstream, price.weight, price.cost = nil, nil, nil
     failure.why, failure.status, failure.is_full = nil, nil, nil

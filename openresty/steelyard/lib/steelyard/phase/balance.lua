@@ -5,6 +5,7 @@
 -- shard() names the block before the request is proxied. If ngx_lua has pools of its own, there is one block.
 
 local balancer = require "ngx.balancer"
+local limit = require "steelyard.phase.limit"
 local platform = require "steelyard.io.platform"
 local request = require "steelyard.phase.request"
 local request_entry = require "steelyard.core.request_entry"
@@ -189,12 +190,31 @@ local function ask_for_load(format)
 end
 
 
+--- Begin another pass of a request that nginx has redirected from a location to this one, where it was sent to servers.
+-- Those are free: before this pass chooses among them, and for requests that wait. Return the entry.
+local function begin_pass(entry, counted)
+    if not counted then
+        entry = request.reopened_if_foreign(entry)
+    elseif entry.held_cell then
+        limit.release(entry)
+    end
+    request_entry.begin_pass(entry)
+    return entry
+end
+
+
 --- balancer_by_lua: choose a server of the upstream `name`.
 function _M.balance(name)
     local live = worker.upstreams[name]
     local entry, counted = entry_of_request()
-    if not counted and entry.tries.n > 0 and get_last_failure() == nil then
-        entry = request.reopened_if_foreign(entry)
+    local is_retry = false
+    if entry.tries.n ~= 0 then
+        is_retry = get_last_failure() ~= nil
+        if not is_retry then
+            entry = begin_pass(entry, counted)
+        end
+    elseif entry.upstream then
+        request_entry.forget_failure(entry) -- another location found no server for it
     end
     local tries = entry.tries
     if worker.broken or not live then
@@ -211,8 +231,7 @@ function _M.balance(name)
     end
 
     local peer
-    if tries.n == 0 or get_last_failure() == nil then
-        tries.from, entry.failure.status = tries.n + 1, nil -- another pass, after an internal redirect
+    if not is_retry then
         peer = first_peer(entry, live)
         if peer then
             -- A later location of this request would be internal, too, and has another context.

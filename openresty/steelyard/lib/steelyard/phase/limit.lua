@@ -150,12 +150,42 @@ local function wait_aside(live)
 end
 
 
+--- Announce to the first waiting request of an upstream that a request has left this server.
+function _M.freed(name, peer)
+    local live = worker.upstreams[name]
+    local queue = live and live.waiting
+    if queue and queue[1] and peer then
+        queue.freed[#queue.freed + 1] = peer.address
+        if queue.news:count() < 0 then
+            queue.news:post()
+        end
+    end
+end
+
+
+--- Let go of the server at which a request is in flight, and announce it.
+function _M.release(entry)
+    local n = entry.tries.n
+    worker.requests:release(entry)
+    _M.freed(request_entry.upstream_of(entry, n), entry.tries[n])
+end
+
+
+local release = _M.release
+
+
 --- Have the request wait while all servers are full, then go on, or end with `full_status`.
 local function wait_or_refuse(live)
     if not live:full() then
         return -- balance() answers any other failure
     end
     local entry, counted = request.entry()
+    if entry.held_cell then -- at a server that it was sent to from another location, before an internal redirect
+        release(entry)
+        if not live:full() then
+            return
+        end
+    end
     local name = live.name
     local peer
     if live.settings.queue and counted then
@@ -172,6 +202,7 @@ local function wait_or_refuse(live)
     end
     local status = live.settings.full_status
     local failure, tries = entry.failure, entry.tries
+    request_entry.begin_pass(entry)
     entry.upstream, failure.status, failure.why = name, status, (live:why_none(tries, tries.n + 1))
     worker.dict:incr("full/" .. name, 1, 0)
     ngx.log(ngx.ERR, "steelyard: upstream ", name, ": ", failure.why)
@@ -206,19 +237,6 @@ function _M.after_full(name)
     end
     request_entry.forget_failure(entry)
     return wait_or_refuse(live)
-end
-
-
---- Announce to the first waiting request of an upstream that a request has left this server.
-function _M.freed(name, peer)
-    local live = worker.upstreams[name]
-    local queue = live and live.waiting
-    if queue and queue[1] and peer then
-        queue.freed[#queue.freed + 1] = peer.address
-        if queue.news:count() < 0 then
-            queue.news:post()
-        end
-    end
 end
 
 

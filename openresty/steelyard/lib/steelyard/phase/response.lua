@@ -13,6 +13,7 @@ local orca = require "steelyard.core.orca"
 local peer_cells = require "steelyard.core.peer_cells"
 local problem = require "steelyard.core.problem"
 local request = require "steelyard.phase.request"
+local request_entry = require "steelyard.core.request_entry"
 local try_outcomes = require "steelyard.core.try_outcomes"
 local worker = require "steelyard.phase.worker"
 
@@ -61,10 +62,10 @@ function _M.release()
     end
     if done then
         local tries = entry.tries
-        local peer = tries[tries.n]
-        worker.answered(entry.upstream, peer) -- a stream may be open for hours before its log phase
+        local name, peer = request_entry.upstream_of(entry, tries.n), tries[tries.n]
+        worker.answered(name, peer) -- a stream may be open for hours before its log phase
         worker.requests:release(entry)
-        limit.freed(entry.upstream, peer)
+        limit.freed(name, peer)
     end
 end
 
@@ -212,53 +213,76 @@ local function is_cut(var, status)
 end
 
 
---- Count the tries of a request.
-local function count(requests, entry)
-    local tries, var, live, at = entry.tries, ngx.var, worker.upstreams[entry.upstream], now()
-    local in_flight = tries.in_flight or NONE
-    local failures = live and live.settings.failure_statuses or NONE
-    local status = tries.n == 1 and trusted(var.upstream_status)
-    if status and status < 500 then
-        -- With one try, nginx's variables hold one number each.
-        worker.answered(entry.upstream, tries[1])
-        local failed = failures[status] or is_cut(var, status)
-        local verdict = failed and "failed" or grpc_verdict(var, live) or "completed"
-        local latency_ms, event_ms = latency_of(status, var.upstream_header_time), entry.event_ms
-        latency_ms = event_ms and latency_ms and latency_ms + event_ms or latency_ms
-        requests:tried(tries[1], verdict, latency_ms, at, in_flight[1],
-                       verdict == "completed" and cost_of(entry) or nil)
-        if live and not event_ms then -- begun() has noted a stream's header
-            note_busy(var, entry, tries[1], live, at)
-        end
-        return
+--- Correct the outcome of a request's last try by what nginx knows of that alone, and note the server's load report.
+-- @param live its upstream; nil if that is gone
+local function correct_last(var, entry, outcome, live, address)
+    outcome.latency_ms = outcome.latency_ms and outcome.latency_ms + (entry.event_ms or 0)
+    if live and not entry.event_ms then
+        note_load(var, live, address)
     end
+    if outcome.verdict == "completed" then
+        outcome.verdict = is_cut(var, outcome.status) and "failed" or grpc_verdict(var, live) or "completed"
+    end
+end
+
+
+--- Count the tries of a request with several, each for the upstream that it was at.
+local function count_each(requests, entry, at)
+    local tries, var = entry.tries, ngx.var
     local addresses, outcomes = try_outcomes.split(var.upstream_addr), outcomes_of(entry)
-    if addresses[#addresses] == tries[tries.n].address then -- else another upstream had the last try
-        local last = outcomes[tries.n]
-        last.latency_ms = last.latency_ms and last.latency_ms + (entry.event_ms or 0)
-        if live and not entry.event_ms then
-            note_load(var, live, addresses[#addresses])
-        end
-        if last.verdict == "completed" then
-            last.verdict = is_cut(var, last.status) and "failed" or grpc_verdict(var, live) or "completed"
-        end
+    local in_flight, earlier, n = tries.in_flight or NONE, tries.earlier or NONE, tries.n
+    if not earlier[n] and addresses[#addresses] == tries[n].address then -- else another upstream had the last try
+        correct_last(var, entry, outcomes[n], worker.upstreams[entry.upstream], tries[n].address)
     end
-    for i = 1, tries.n do
-        local outcome = outcomes[i]
+    for i = 1, n do
+        local outcome, pass = outcomes[i], earlier[i]
+        local name, over_budget = entry.upstream, entry.retry.over_budget
+        if pass then
+            name, over_budget = pass.upstream, pass.over_budget
+        end
+        local live, cost = worker.upstreams[name], nil
+        local failures = live and live.settings.failure_statuses or NONE
         if failures[outcome.status] then
             outcome.verdict = "failed"
         end
-        requests:tried(tries[i], outcome.verdict, outcome.latency_ms, at, in_flight[i],
-                       outcome.verdict == "completed" and cost_of(entry) or nil)
+        if outcome.verdict == "completed" then
+            if pass then
+                cost = pass.cost
+            else
+                cost = cost_of(entry)
+            end
+        end
+        requests:tried(tries[i], outcome.verdict, outcome.latency_ms, at, in_flight[i], cost)
         if outcome.answered then
-            worker.answered(entry.upstream, tries[i])
+            worker.answered(name, tries[i])
         elseif outcome.verdict == "failed" then
-            worker.unanswered(entry.upstream, tries[i])
+            worker.unanswered(name, tries[i])
+            if over_budget and (i == n or earlier[i + 1] ~= pass) then
+                worker.retry_refused(name)
+            end
         end
     end
-    local last = outcomes[tries.n]
-    if entry.retry.over_budget and last.verdict == "failed" and not last.answered then
-        worker.retry_refused(entry.upstream)
+end
+
+
+--- Count the tries of a request.
+local function count(requests, entry)
+    local tries, var, live, at = entry.tries, ngx.var, worker.upstreams[entry.upstream], now()
+    -- With one try, nginx's variables hold one number each. (After an internal redirect they hold more.)
+    local status = tries.n == tries.from and trusted(var.upstream_status)
+    if not status or status >= 500 then
+        return count_each(requests, entry, at)
+    end
+    local failures, in_flight = live and live.settings.failure_statuses or NONE, tries.in_flight or NONE
+    worker.answered(entry.upstream, tries[1])
+    local failed = failures[status] or is_cut(var, status)
+    local verdict = failed and "failed" or grpc_verdict(var, live) or "completed"
+    local latency_ms, event_ms = latency_of(status, var.upstream_header_time), entry.event_ms
+    latency_ms = event_ms and latency_ms and latency_ms + event_ms or latency_ms
+    requests:tried(tries[1], verdict, latency_ms, at, in_flight[1],
+                   verdict == "completed" and cost_of(entry) or nil)
+    if live and not event_ms then -- begun() has noted a stream's header
+        note_busy(var, entry, tries[1], live, at)
     end
 end
 
@@ -301,7 +325,7 @@ local function count_subrequest(requests)
         return false
     end
     count(requests, entry)
-    worker.dict:incr("subrequests_counted/" .. entry.upstream, 1, 0)
+    worker.dict:incr("subrequests_counted/" .. request_entry.upstream_of(entry, 1), 1, 0) -- as balance() counted it
     return true
 end
 
