@@ -46,7 +46,7 @@ UNIT := $(BIN)/pytest -q -n 2 -m "not integration and not e2e"
 unit: unit-quick unit-models  ## run Python tests without daemons
 
 unit-quick:
-	$(UNIT) $(MODELS:%=--ignore=%)
+	$(UNIT) $(MODELS:%=--ignore-glob='%/*')
 
 unit-models:
 	nice $(UNIT) $(MODELS)

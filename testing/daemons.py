@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from testing import warm_start
 from testing.waiting import PATIENCE_S
 
 # Ports that free_port has returned lately. Their users may not listen yet.
@@ -60,6 +61,7 @@ class Daemon:
     command: list[str]
     port: int
     log: Path
+    environment: dict[str, str] | None = None
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -70,7 +72,7 @@ class Daemon:
     def start(self) -> None:
         """Start it and wait until its port answers."""
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(self.command, stdout=log, stderr=log)
+            self.process = warm_start.Popen(self.command, stdout=log, stderr=log, env=self.environment)
         deadline = time.monotonic() + PATIENCE_S
         while not listens(self.port):
             if self.process.poll() is not None or time.monotonic() > deadline:

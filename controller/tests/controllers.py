@@ -19,6 +19,7 @@ from steelyard_protocol import weight_table, wire
 from steelyard_protocol.weight_table import WeightTable
 from steelyard_protocol.wire import weights_key
 
+from testing import warm_start
 from testing.daemons import Daemon, free_port
 from testing.waiting import wait_until
 
@@ -49,7 +50,7 @@ class Controller:
     def start(self) -> None:
         """Start it, and wait until it answers."""
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(self.command, stdout=log, stderr=log, env=_environment())
+            self.process = warm_start.Popen(self.command, stdout=log, stderr=log, env=_environment())
         wait_until(lambda: self.get("/healthz") is not None or self.process.poll() is not None, "a start")  # type: ignore[union-attr]
 
     def signal(self, number: signal.Signals) -> None:

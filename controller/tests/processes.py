@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 from steelyard_controller import generated_token
 
+from testing import warm_start
 from testing.daemons import free_port
 from testing.waiting import PATIENCE_S
 
@@ -73,7 +74,7 @@ def controller(folder: Path, *flags: str, environment: dict[str, str] | None = N
     log = folder / f"controller-{port}.log"
     kept = {name: value for name, value in os.environ.items() if not name.startswith("STEELYARD_")}
     with log.open("wb") as output:
-        process = subprocess.Popen(
+        process = warm_start.Popen(
             [
                 sys.executable,
                 "-m",

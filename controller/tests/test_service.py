@@ -29,6 +29,7 @@ from steelyard_controller.store.interface import Unavailable
 from steelyard_controller.store.memory_store import MemoryStore
 from steelyard_protocol import wire
 
+from testing import warm_start
 from testing.daemons import Daemon, free_port
 from testing.waiting import PATIENCE_S
 
@@ -440,7 +441,7 @@ def test_memory_keeps_no_secret_of_it(memcached: Daemon) -> None:
 
 def process(*flags: str, **environment: str) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "steelyard_controller", "--api-port", str(free_port()), *flags]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | environment)
+    return warm_start.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | environment)
 
 
 def test_a_newer_schema_ends_the_process_with_status_1_and_nothing_is_written(redis_server: Daemon) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from openresty.tests.backend import Backend
 from openresty.tests.nginx_process import Edge, config, one_upstream
+from testing import warm_start
 from testing.daemons import free_port, listens
 from testing.waiting import PATIENCE_S, wait_until
 
@@ -160,12 +161,12 @@ class Rig:
         config = self._folder / "controller.yaml"
         config.write_text("upstreams:\n  web:\n    peers:\n" + "".join(map(row.format, servers)))
         command = [
-            str(Path(sys.executable).parent / "steelyard-controller"), "--config", str(config),
+            sys.executable, "-m", "steelyard_controller", "--config", str(config),
             "--api-port", str(free_port()), "--memcached", f"127.0.0.1:{self.memcached.port}",
             "--state-url", "memory://",
         ]  # fmt: skip
         with (self._folder / "controller.log").open("wb") as log:
-            daemon = subprocess.Popen(command, stdout=log, stderr=log)
+            daemon = warm_start.Popen(command, stdout=log, stderr=log)
         try:
             yield
         finally:

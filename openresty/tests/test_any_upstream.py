@@ -6,7 +6,6 @@ import hmac
 import http.client
 import json
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -18,6 +17,7 @@ import pytest
 
 from openresty.tests.nginx_process import Answer, Edge
 from openresty.tests.rig import Rig
+from testing import warm_start
 from testing.daemons import free_port
 
 pytestmark = pytest.mark.integration
@@ -339,7 +339,7 @@ def controller(rig: Rig, folder: Path) -> Iterator[Callable[..., None]]:
     }  # fmt: skip
     words = [word for pair in flags.items() for word in pair]
     kept = {name: value for name, value in os.environ.items() if not name.startswith("STEELYARD_")}
-    process = subprocess.Popen([sys.executable, "-m", "steelyard_controller", *words], env=kept)
+    process = warm_start.Popen([sys.executable, "-m", "steelyard_controller", *words], env=kept)
 
     def change(method: str, name: str, body: object = None) -> None:
         headers = {"Authorization": f"Bearer {token.read_text()}", "Content-Type": "application/json"}

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from testing import warm_start
 from testing.daemons import free_port
 from testing.waiting import PATIENCE_S
 
@@ -365,12 +366,12 @@ def test_a_real_controller_is_believed_by_its_signature(rig: "Rig", tmp_path: Pa
         f'      - {{ id: server-1, address: "{a.address}", baseline: 3 }}\n'
     )
     command = [
-        str(Path(sys.executable).parent / "steelyard-controller"), "--config", str(config),
+        sys.executable, "-m", "steelyard_controller", "--config", str(config),
         "--api-port", str(port), "--memcached", rig.dead_address(),
         "--state-url", "memory://", "--tick-s", "0.2",
     ]  # fmt: skip
     with (tmp_path / "controller.log").open("wb") as log:
-        daemon = subprocess.Popen(
+        daemon = warm_start.Popen(
             command, env={**os.environ, "STEELYARD_KEY": SECRET}, stdout=log, stderr=log
         )
     try:
@@ -401,17 +402,16 @@ def test_a_load_balancer_with_a_key_of_its_own_reads_tables_and_is_read(
         "upstreams:\n  web:\n    law: static\n    load_balancers: [edge-1]\n    peers:\n"
         f'      - {{ id: server-1, address: "{a.address}", baseline: 3 }}\n'
     )
-    programs = Path(sys.executable).parent
     environment = {**os.environ, "STEELYARD_KEY": SECRET}
     command = [
-        str(programs / "steelyard-controller"), "--config", str(config), "--api-port", str(port),
+        sys.executable, "-m", "steelyard_controller", "--config", str(config), "--api-port", str(port),
         "--memcached", f"127.0.0.1:{rig.memcached.port}", "--state-url", "memory://", "--tick-s", "0.2",
         "--derived-keys", derived,
     ]  # fmt: skip
-    keys = [str(programs / "steelyard"), "keys", "lb", "edge-1"]
+    keys = [str(Path(sys.executable).parent / "steelyard"), "keys", "lb", "edge-1"]
     printed = subprocess.run(keys, env=environment, check=True, capture_output=True, text=True)
     with (tmp_path / "controller.log").open("wb") as log:
-        daemon = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        daemon = warm_start.Popen(command, env=environment, stdout=log, stderr=log)
 
     def overview() -> dict[str, Any]:
         url = f"http://127.0.0.1:{port}/v1/upstreams/web"

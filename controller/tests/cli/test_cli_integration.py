@@ -22,6 +22,7 @@ from pymemcache.client.base import Client
 from steelyard_controller.cli import main
 from steelyard_protocol import wire
 
+from testing import warm_start
 from testing.daemons import Daemon, free_port, memcached_in
 from testing.waiting import PATIENCE_S, wait_until
 
@@ -66,7 +67,7 @@ class Controller:
 
     def start(self) -> None:
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
+            self._process = warm_start.Popen(self._command, stdout=log, stderr=log)
         wait_until(self._is_ready, self._log.read_text)
 
     def kill(self) -> None:

@@ -23,6 +23,7 @@ from steelyard_controller.store.memory_store import MemoryStore
 from steelyard_protocol import derived_keys, signature, weight_table, wire
 from steelyard_protocol.weight_table import WeightTable
 
+from testing import warm_start
 from testing.daemons import Daemon, free_port
 from testing.waiting import wait_until
 
@@ -319,7 +320,7 @@ def test_an_old_table_that_is_put_back_under_a_leader_is_gone_after_its_next_tic
 def _running(command: Sequence[str], log: Path, **environment: str) -> Iterator[None]:
     with (
         log.open("wb") as output,
-        subprocess.Popen(
+        warm_start.Popen(
             [sys.executable, "-m", *command], stdout=output, stderr=output, env={**os.environ, **environment}
         ) as process,
     ):

@@ -97,8 +97,7 @@ def running(
     command = [sys.executable, "-m", "steelyard_controller"]
     command += ["--config", str(config), "--api-port", str(port), "--tick-s", str(tick_s)]
     command += ["--memcached", memcached.address, "--state-url", state_url]
-    variables = [f"{name}={value}" for name, value in environment.items()]
-    controller = Daemon(["env", *variables, *command], port, folder / "controller.log")
+    controller = Daemon(command, port, folder / "controller.log", os.environ | environment)
     site = Site(controller, memcached, World(), f"http://127.0.0.1:{port}")
     with contextlib.ExitStack() as stack:
         stack.callback(controller.kill)

@@ -1,0 +1,185 @@
+"""Starts controllers by forking a process that has imported them: the imports take a second of CPU time.
+
+`Popen` is `subprocess.Popen` for commands of the form `[sys.executable, "-m", module, *arguments]`, if the
+module can be forked; other commands start as ever. The child runs the same `main` with its own arguments,
+environment and descriptors. It differs in what Linux keeps of the command: /proc/PID/cmdline is that of the
+process it was forked from. Tests of that, of imports, and of the whole cluster start the program itself.
+
+    pytest worker --- a socket: arguments, environment, descriptors --> forking process --- fork --> program
+         ^------------- a pipe for each program: its pid, then its status -------'
+"""
+
+import atexit
+import contextlib
+import gc
+import importlib
+import inspect
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+# Modules with a `main` that only reads sys.argv and os.environ when it is called, and what they import later.
+LATER_IMPORTS = {"steelyard_controller": ("pydantic.v1",)}
+
+# Linux allows datagrams of 208 kB by default. Arguments and environment of a test are some 5 kB.
+MESSAGE_BYTES = 200_000
+
+# A short-lived program's status may follow its pid at once.
+PID_BYTES = 10
+
+_servers: dict[str, "_Server"] = {}
+_lock = threading.Lock()
+
+
+class Popen(subprocess.Popen[Any]):
+    """A process, forked if its module allows it; it is used like any other Popen."""
+
+    _status: int | None = None
+
+    def _execute_child(self, *args: object, **kwargs: object) -> None:
+        started = inspect.signature(super()._execute_child).bind(*args, **kwargs).arguments  # type: ignore[misc]
+        command = started["args"]
+        if (
+            not isinstance(command, list)
+            or command[:2] != [sys.executable, "-m"]
+            or command[2] not in LATER_IMPORTS
+        ):
+            super()._execute_child(*args, **kwargs)  # type: ignore[misc]
+            return
+        pipes = [started[name] for name in ("p2cread", "c2pwrite", "errwrite")]
+        descriptors = [number if given == -1 else given for number, given in enumerate(pipes)]
+        environment = dict(os.environ) if started["env"] is None else started["env"]
+        with _lock:
+            server = _servers.get(command[2])
+            if server is None:
+                server = _servers[command[2]] = _Server(command[2])
+            self._status = server.fork(
+                command[3:], environment, os.fspath(started["cwd"] or Path.cwd()), descriptors
+            )
+        self.pid = int(os.read(self._status, PID_BYTES))
+        self._child_created = True
+        ends = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
+        self._close_pipe_fds(*(started[name] for name in ends))  # type: ignore[attr-defined]
+
+    def _internal_poll(self, **more: object) -> int | None:
+        if self._status is None:
+            status: int | None = super()._internal_poll(**more)  # type: ignore[misc]
+            return status
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._wait(0)
+        return self.returncode
+
+    def _wait(self, timeout: float | None) -> int:
+        if self._status is None:
+            status: int = super()._wait(timeout)  # type: ignore[misc]
+            return status
+        with self._waitpid_lock:  # type: ignore[attr-defined]
+            if self.returncode is None:
+                if not select.select([self._status], [], [], timeout)[0]:
+                    raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+                # The forking process ends only with pytest.
+                self.returncode = os.waitstatus_to_exitcode(int(os.read(self._status, 20) or b"9"))
+                os.close(self._status)
+        return self.returncode
+
+
+class _Server:
+    """The forking process of a module."""
+
+    def __init__(self, module: str) -> None:
+        self._socket, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        code = f"from testing import warm_start; warm_start.serve({module!r}, {its.fileno()})"
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("STEELYARD_")}
+        # A fork keeps no threads but its own.
+        environment["OPENBLAS_NUM_THREADS"] = "1"
+        with its:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", code],
+                cwd=Path(__file__).parents[1],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                pass_fds=[its.fileno()],
+            )
+        atexit.register(self.close)
+
+    def close(self) -> None:
+        """End the process."""
+        self._socket.close()
+        self._process.wait()
+
+    def fork(
+        self, arguments: list[str], environment: dict[str, str], folder: str, descriptors: list[int]
+    ) -> int:
+        """Fork the program; return a pipe that has its pid, and will have its status."""
+        status, its = os.pipe()
+        message = json.dumps([arguments, environment, folder]).encode("utf-8", "surrogateescape")
+        socket.send_fds(self._socket, [message], [*descriptors, its])
+        os.close(its)
+        return status
+
+
+def serve(module: str, descriptor: int) -> None:
+    """Fork a module's program for each message, until the other end of the socket is closed."""
+    main = importlib.import_module(f"{module}.__main__").main
+    for name in LATER_IMPORTS[module]:
+        importlib.import_module(name)
+    # Without this, the first collection in each child would copy all pages of the parent.
+    gc.collect()
+    gc.freeze()
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    os.set_blocking(woken, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake)
+    pipes: dict[int, int] = {}
+    with socket.socket(fileno=descriptor) as requests:
+        while True:
+            ready, _, _ = select.select([descriptor, woken], [], [])
+            if woken in ready:
+                os.read(woken, 1000)
+                _reap(pipes)
+            if descriptor not in ready:
+                continue
+            message, descriptors, _, _ = socket.recv_fds(requests, MESSAGE_BYTES, 4)
+            if not message:
+                return
+            pid = os.fork()
+            if pid == 0:
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                for each in (woken, wake, *pipes.values(), descriptors[3]):
+                    os.close(each)
+                break
+            os.write(descriptors[3], b"%*d" % (PID_BYTES, pid))
+            pipes[pid] = descriptors[3]
+            for each in descriptors[:3]:
+                os.close(each)
+    arguments, environment, folder = json.loads(message)
+    for number, each in enumerate(descriptors[:3]):
+        os.dup2(each, number)
+        os.close(each)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    time.tzset()
+    sys.argv = [str(sys.modules[f"{module}.__main__"].__file__), *arguments]
+    sys.exit(main())
+
+
+def _reap(pipes: dict[int, int]) -> None:
+    while pipes:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == 0:
+            return
+        pipe = pipes.pop(pid)
+        with contextlib.suppress(BrokenPipeError):
+            os.write(pipe, str(status).encode())
+        os.close(pipe)
