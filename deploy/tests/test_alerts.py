@@ -101,6 +101,12 @@ def series(other: Mapping[str, str]) -> dict[str, str]:
     return told
 
 
+def install(told: Mapping[str, str], namespace: str) -> dict[str, str]:
+    """Return the same series with the labels that the chart's monitors give them."""
+    labels = f'namespace="{namespace}",install="steelyard",'
+    return {name.replace("{", "{" + labels, 1): values for name, values in told.items()}
+
+
 def firing(told: Mapping[str, str], at_s: list[int], expected: list[Mapping[str, str]], folder: Path) -> None:
     """Assert that exactly these alerts fire at each time."""
     samples = [{"labels": f"ALERTS{_text(each)}", "value": 1} for each in expected]
@@ -163,6 +169,14 @@ def test_every_alert_has_its_test() -> None:
 def test_an_alert_fires_when_what_it_is_about_happens_and_no_other(name: str, tmp_path: Path) -> None:
     happens, labels = FIRED[name]
     firing(series(happens), [END_S], [alert(name, labels)], tmp_path)
+
+
+@pytest.mark.parametrize("name", FIRED)
+def test_an_alert_is_about_one_of_two_installs_under_one_prometheus(name: str, tmp_path: Path) -> None:
+    happens, labels = FIRED[name]
+    both = install(WELL, "production") | install(series(happens), "staging")
+    concerned = {"namespace": "staging", "install": "steelyard"}
+    firing(both, [END_S], [alert(name, labels | concerned)], tmp_path)
 
 
 def test_what_nginx_alone_refuses_is_told_too(tmp_path: Path) -> None:

@@ -224,6 +224,7 @@ def test_prometheus_gets_the_jobs_that_alerts_and_dashboard_ask_for() -> None:
             each for each in rendered.of("Service") if matches(selector, each["metadata"]["labels"])
         ]
         (endpoint,) = monitor["spec"]["endpoints"]
+        assert endpoint["relabelings"] == [{"targetLabel": "install", "replacement": "steelyard"}]
         assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
         jobs[service["metadata"]["labels"][monitor["spec"]["jobLabel"]]] = endpoint["path"]
     scraped = yaml.safe_load((ROOT / "monitoring/prometheus.yml").read_text(encoding="utf-8"))[

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from deploy.tests.test_alerts import END_S, MOST_OF_IT, NOWHERE, RULES, WELL, asked, series
+from deploy.tests.test_alerts import END_S, MOST_OF_IT, NOWHERE, RULES, asked, install, series
 from deploy.tests.test_docs_kubernetes import YAML
 
 
@@ -33,20 +33,27 @@ def trigger() -> dict[str, Any]:
 def queries() -> list[str]:
     """Return the queries for the upstream `web`, with the adapter's template filled in."""
     rule = adapter_rule()
-    ((label, upstream),) = external()["metric"]["selector"]["matchLabels"].items()
-    matcher = f'{label}="{upstream}"'
+    labels = external()["metric"]["selector"]["matchLabels"]
+    assert labels == {"namespace": "steelyard", "upstream": "cart"}
+    matcher = ",".join(f'{label}="{value}"' for label, value in labels.items())
     name = rule["seriesQuery"].removeprefix('{__name__="').removesuffix('"}')
     asks = rule["metricsQuery"].replace("<<.Series>>", name).replace("<<.LabelMatchers>>", matcher)
     return [
-        each.replace(matcher, 'upstream="web"') for each in (f"sum({asks})", trigger()["metadata"]["query"])
+        each.replace('upstream="cart"', 'upstream="web"')
+        for each in (f"sum({asks})", trigger()["metadata"]["query"])
     ]
 
 
 @pytest.mark.parametrize("query", queries())
 def test_an_example_gets_what_is_used_of_its_upstream(query: str, tmp_path: Path) -> None:
-    asked(WELL, query, [END_S], [{"labels": "{}", "value": 0.7}], tmp_path)
-    asked(series({"carries": MOST_OF_IT}), query, [END_S], [{"labels": "{}", "value": 0.91}], tmp_path)
-    asked(series({"could_carry": NOWHERE}), query, [END_S], [], tmp_path)
+    staging = install(series({"carries": MOST_OF_IT}), "staging")
+    for happens, expected in (
+        ({}, [{"labels": "{}", "value": 0.7}]),
+        ({"carries": MOST_OF_IT}, [{"labels": "{}", "value": 0.91}]),
+        ({"could_carry": NOWHERE}, []),
+    ):
+        both = install(series(happens), "steelyard") | staging
+        asked(both, query, [END_S], expected, tmp_path)
 
 
 def test_the_metric_that_is_asked_for_is_the_one_that_the_adapter_has() -> None:
