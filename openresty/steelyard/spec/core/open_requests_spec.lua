@@ -9,7 +9,7 @@ local NOTED_IN_GROUPS = {
     reservation = { "peer", "upstream", "changes", "waited" },
     price = { "upstream", "weight", "cost" },
     place = { "class", "turn" },
-    retry = { "is_spare", "over_budget" },
+    retry = { "allowed", "is_spare", "over_budget" },
     failure = { "why", "status", "is_full" },
     tries = { "stuck_after", "earlier" },
 }
@@ -181,7 +181,8 @@ describe("the open requests", function()
         assert.equal(entry, book:entry(2, 0))
         entry.ended = nil
         assert.same({
-            started = 0, tries = { n = 0, from = 1 }, retry = { is_spare = true, over_budget = true },
+            started = 0, tries = { n = 0, from = 1 },
+            retry = { allowed = true, is_spare = true, over_budget = true },
             reservation = { changes = true }, place = { class = true, turn = true },
             price = {}, failure = {},
         }, entry)

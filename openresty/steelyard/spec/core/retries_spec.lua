@@ -4,15 +4,11 @@ local STALE = { status = 502, connected = true, answered = false }
 
 
 describe("a request's tries", function()
-    it("are as many as there are other servers", function()
-        assert.same({ 2, false }, { retries.given(2, 2, false) })
-        assert.same({ 2, false }, { retries.given(2, 2, true) })
-        assert.same({ 0, false }, { retries.given(0, 2, false) })
-    end)
-
-    it("are one more than none if nginx needs a spare one, unless there are to be no retries", function()
-        assert.same({ 1, true }, { retries.given(0, 2, true) })
-        assert.same({ 0, false }, { retries.given(0, 0, true) })
+    it("are refused with the reason", function()
+        assert.equal("retries = 2 allows no more tries", retries.why_no_more({}, 2, 2, 3))
+        assert.equal("every server was tried", retries.why_no_more({}, 1, 2, 0))
+        assert.equal("nginx.conf's limit of tries allows no more", retries.why_no_more({}, 1, 2, 3))
+        assert.equal("the retry budget is spent", retries.why_no_more({ over_budget = true }, 0, 2, 3))
     end)
 
     it("use the spare one after a pooled connection that was closed, and after nothing else", function()

@@ -25,6 +25,7 @@
 --     queue        nil while it does not wait; its leave(entry) takes the request out
 --     class, turn  its urgency, and the semaphore that wakes it
 --   retry        what its first try was granted
+--     allowed      its tries beyond the first
 --     is_spare     whether its second try is a spare one (core/retries)
 --     over_budget  whether it may have no further try, because the retry budget was spent
 --   failure      why it got no answer from a peer
@@ -64,7 +65,7 @@ function _M.new()
     entry.reservation = with_room_for({ peer = 0, upstream = 0, changes = 0, waited = 0 })
     entry.price = with_room_for({ upstream = 0, weight = 0, cost = 0 })
     entry.place = with_room_for({ queue = 0, class = 0, turn = 0 })
-    entry.retry = with_room_for({ is_spare = 0, over_budget = 0 })
+    entry.retry = with_room_for({ allowed = 0, is_spare = 0, over_budget = 0 })
     entry.failure = with_room_for({ why = 0, status = 0, is_full = 0 })
     return entry
 end

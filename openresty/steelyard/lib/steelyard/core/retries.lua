@@ -1,8 +1,12 @@
 --- Retries: how many tries a request is given, and which of them may be used.
 --
--- With one server there is none beyond the first. But some nginx do not give a try back when a pooled connection turns
--- out closed (io/platform). For that alone they get a spare one. Whether a request's second try is a spare one is
--- decided at its first, because servers may come and go meanwhile. Pure.
+-- nginx's own count is no bound: it gives a try back when a pooled connection turns out closed, and a server that dies
+-- of the request closes it just so. Therefore each pass counts its tries, and those beyond its allowance are refused.
+--
+-- With one server there is none to retry at, but its pooled connection may have been closed while it was idle. For that
+-- alone the request gets a spare try at the same server, if there may be retries. Some nginx have to be asked for it
+-- (io/platform). Whether a request's second try is a spare one is decided at its first, because servers may come and go
+-- meanwhile. Pure.
 
 local validate = require "steelyard.core.validate"
 
@@ -26,18 +30,21 @@ local IDEMPOTENT = set_of([[
 -- `proxy_next_upstream ... non_idempotent`. It sends every other method again, even one that it does not know.
 local DECIDED_BY_NGINX = set_of("POST LOCK PATCH")
 
-local _M = {}
+local _M = { LIMITED_BY_NGINX = "nginx.conf's limit of tries allows no more" }
 
 
---- Return how many tries a request is given beyond the first, and whether that is a spare one.
--- @param more_tries as the number of servers allows
--- @param retries    the option
--- @param with_spare whether this nginx needs a spare one
-function _M.given(more_tries, retries, with_spare)
-    if more_tries == 0 and with_spare and retries > 0 then
-        return 1, true
+--- Return in words why a request has had all its tries.
+-- @param retry   what its first try was granted (core/request_entry)
+-- @param made    its tries beyond the first
+-- @param retries the option
+-- @param untried the number of servers that were not tried
+function _M.why_no_more(retry, made, retries, untried)
+    if retry.over_budget then
+        return "the retry budget is spent"
+    elseif made >= retries then
+        return "retries = " .. retries .. " allows no more tries"
     end
-    return more_tries, false
+    return untried > 0 and _M.LIMITED_BY_NGINX or "every server was tried"
 end
 
 

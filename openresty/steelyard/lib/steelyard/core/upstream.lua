@@ -25,10 +25,6 @@ local subset = require "steelyard.core.subset"
 local untried_peers = require "steelyard.core.untried_peers"
 local zones = require "steelyard.core.zones"
 
--- nginx gives a try back when a pooled connection turns out closed. It may then ask again although every peer was
--- tried. This bounds how often, beyond the tries of a request.
-local SPARE_PICKS = 3
-
 -- How often a picker is asked again after it chose a full peer, before all peers are looked at.
 local PICKS_FOR_ROOM = 4
 
@@ -329,11 +325,11 @@ function _M:first(key)
 end
 
 
---- Choose a peer for a retry, not in tries[from..tries.n] if possible.
-function _M:another(tries, from, key)
+--- Choose a peer for a retry that is not in tries[from..tries.n], or nil.
+-- @param is_spare whether it may be one that was tried, if no other is left (core/retries)
+function _M:another(tries, from, key, is_spare)
     local peer = untried_peers.choose(self, tries, from, key)
-    local spare = tries.n - from + 1 < self.settings.retries + 1 + SPARE_PICKS
-    if not peer and spare and untried_peers.count(self, tries, from) == 0 then
+    if not peer and is_spare and untried_peers.count(self, tries, from) == 0 then
         peer = self:first(key)
     end
     return peer

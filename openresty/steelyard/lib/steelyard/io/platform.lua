@@ -46,8 +46,8 @@ return {
     end,
     -- Tells whether balancer_by_lua may end a request with any status.
     any_status = has_core_patches(),
-    -- Tells whether a request needs a spare try, for a pooled connection that was closed.
-    spare_try = enable_keepalive ~= nil and has_core_patches(),
+    -- Tells whether nginx has to be asked for a spare try, for a pooled connection that was closed.
+    asks_for_spare = enable_keepalive ~= nil and has_core_patches(),
     -- Tells whether pools are split.
     sharded = enable_keepalive == nil,
 }

@@ -10,6 +10,7 @@ local platform = require "steelyard.io.platform"
 local request = require "steelyard.phase.request"
 local request_entry = require "steelyard.core.request_entry"
 local retries = require "steelyard.core.retries"
+local untried_peers = require "steelyard.core.untried_peers"
 local worker = require "steelyard.phase.worker"
 
 local ngx = ngx
@@ -106,29 +107,66 @@ local function first_peer(entry, live)
 end
 
 
---- Ask nginx for the tries that the request may have beyond the first, and note their kind. There are none while the
--- budget is spent: the request then ends as its first try does, with the server's own answer if it has one.
+--- Ask nginx for fewer tries than it has just reduced, until it takes the number; return that.
+local function tries_of_nginx(more_tries)
+    local reduced
+    repeat
+        more_tries = more_tries - 1
+        reduced = select(2, set_more_tries(more_tries))
+    until not reduced or more_tries == 0
+    return more_tries
+end
+
+
+--- Ask nginx for the tries that the request may have beyond the first, and note them. nginx.conf may allow fewer
+-- (`proxy_next_upstream_tries`). There are none while the budget is spent: the request then ends as its first try does,
+-- with the server's own answer if it has one.
 local function ask_for_tries(live, entry, peer)
-    local more_tries, is_spare = retries.given(live:tries_after(peer), live.settings.retries, platform.spare_try)
-    local budget, over_budget = live.retry_budget, false
+    local more_tries, budget, over_budget = live:tries_after(peer), live.retry_budget, false
+    local is_spare = more_tries == 0 and live.settings.retries > 0
+    if is_spare and platform.asks_for_spare then
+        more_tries = 1
+    end
     if budget then
         budget:count()
         over_budget = more_tries > 0 and budget.spent and budget:is_spent()
     end
-    if more_tries > 0 and not over_budget then
-        set_more_tries(more_tries)
+    if over_budget then
+        more_tries = 0
+    elseif more_tries > 0 then
+        local _, reduced = set_more_tries(more_tries)
+        if reduced then
+            more_tries = tries_of_nginx(more_tries)
+        end
+    elseif is_spare then
+        more_tries = 1 -- nginx gives it back unasked
     end
     local retry = entry.retry
-    retry.is_spare, retry.over_budget = is_spare, over_budget
+    retry.allowed, retry.is_spare, retry.over_budget = more_tries, is_spare, over_budget
+end
+
+
+--- Tell whether a spare try is beyond nginx.conf's limit. nginx counts what it gave back beyond the limit, too, so this
+-- is known only if it was not asked for more tries.
+local function is_beyond_limit()
+    local _, reduced = set_more_tries(0)
+    return reduced ~= nil
 end
 
 
 --- If the request may not be tried again, the status to answer with, and the reason; nil if it may.
 local function refusal(live, entry)
     local last, method, budget = request.outcomes(entry)[entry.tries.n], get_method(), live.retry_budget
-    local status = entry.retry.is_spare and retries.refusal(last)
+    local tries, retry = entry.tries, entry.retry
+    if tries.n - tries.from >= retry.allowed then
+        return last.status or 502, retries.why_no_more(
+            retry, tries.n - tries.from, live.settings.retries, untried_peers.count(live, tries, tries.from))
+    end
+    local status = retry.is_spare and retries.refusal(last)
     if status then
         return status
+    elseif retry.is_spare and is_beyond_limit() then
+        return last.status or 502, retries.LIMITED_BY_NGINX
     elseif not retries.may_be_sent_again(method, last, live.settings.idempotent_methods) then
         return last.status or 502, method .. " is not sent twice"
     elseif budget and not budget:take() then
@@ -243,7 +281,10 @@ function _M.balance(name)
         if status then
             return end_as(status, entry, counted, why)
         end
-        peer = live:another(tries, tries.from, request.hash_key(live))
+        if counted then
+            worker.requests:release(entry) -- the previous try is over, and a spare one may need its room
+        end
+        peer = live:another(tries, tries.from, request.hash_key(live), entry.retry.is_spare)
     end
     if not peer then
         return give_up(entry, counted, live:why_none(tries, tries.from))

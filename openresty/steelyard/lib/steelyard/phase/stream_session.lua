@@ -90,7 +90,7 @@ function _M.balance(name)
         peer = live:another(entry.tries, 1, key_of(live))
     end
     if not peer then
-        return give_up(entry, name, live:why_none())
+        return give_up(entry, name, live:why_none(entry.tries, 1))
     end
     local ok, err = balancer.set_current_peer(peer.ip, peer.port)
     local timeouts = live.settings.timeouts
