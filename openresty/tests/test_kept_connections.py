@@ -69,7 +69,9 @@ def test_a_request_visits_no_more_servers_than_retries_allow(rig: Rig) -> None:
             assert sends(servers) == [1] * visited + [0] * (6 - visited), f"auth_request, {name}"
         warm(servers, lambda: edge.get("/one").status)
         hang_up(servers)
-        assert edge.get("/one").json()["detail"].endswith("; retries = 1 allows no more tries")
+        reasons = edge.get("/one").json()["detail"].split("; ")
+        # OpenResty's nginx does not ask for a further try, so Steelyard does not refuse one.
+        assert reasons[2:] in ([], ["retries = 1 allows no more tries"])
         sends(servers)
         # A request that must not be done twice goes to one server.
         warm(servers, lambda: edge.get("/two").status)

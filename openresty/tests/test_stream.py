@@ -266,6 +266,40 @@ def test_open_connections_are_in_flight_and_whoever_has_none_gets_the_next(
 
 
 @needs_stream_lua
+def test_a_connection_is_refused_while_all_servers_have_their_max_conns(
+    rig: Rig, stream: Callable[..., Stream], servers: list[Greeter]
+) -> None:
+    peers = [(greeter.name, greeter.address, 1, "up") for greeter in servers]
+    limits = [
+        ({"max_conns": 1}, "max_conns = 1 requests in flight here, or 1 of all load balancers"),
+        ({"of_peers": {"a": {"max_conns": 1}, "b": {"max_conns": 1}}}, "as many requests in flight as their"),
+    ]
+    edge = stream([])
+    for generation, (limit, reason) in enumerate(limits, 1):
+        rig.publish(peers, generation=generation, **limit)  # type: ignore[arg-type]
+        edge.wait_for(generation)
+        with contextlib.ExitStack() as stack:
+            held = [edge.connect() for _ in peers]
+            for connection, _ in held:
+                stack.enter_context(connection)
+            assert sorted(name for _, name in held) == ["a", "b"]
+            refused, name = edge.connect()
+            refused.close()
+            assert name == ""
+            assert edge.logged(f"all 2 servers have {reason}") == 1
+            assert edge.upstream()["full"] == generation
+        rig.wait_until(
+            lambda: [row["in_flight"] for row in edge.upstream()["peers"]] == [0, 0], "both servers are free"
+        )
+        connection, name = edge.connect()
+        connection.close()
+        assert name in ("a", "b")
+        rig.wait_until(
+            lambda: [row["in_flight"] for row in edge.upstream()["peers"]] == [0, 0], "both servers are free"
+        )
+
+
+@needs_stream_lua
 def test_connections_that_a_server_logs_itself_are_not_in_flight_for_ever(
     rig: Rig, stream: Callable[..., Stream], servers: list[Greeter]
 ) -> None:

@@ -52,8 +52,11 @@ function _M.init_worker(options)
 end
 
 
-local function give_up(entry, name, why)
+local function give_up(entry, name, why, is_full)
     worker.requests:none(entry, why)
+    if is_full then
+        worker.dict:incr("full/" .. name, 1, 0)
+    end
     ngx.log(ngx.ERR, "steelyard: upstream ", name, ": ", why)
     return ngx.exit(NO_LIVE_UPSTREAMS)
 end
@@ -90,7 +93,8 @@ function _M.balance(name)
         peer = live:another(entry.tries, 1, key_of(live))
     end
     if not peer then
-        return give_up(entry, name, live:why_none(entry.tries, 1))
+        local why, full_status = live:why_none(entry.tries, 1)
+        return give_up(entry, name, why, full_status)
     end
     local ok, err = balancer.set_current_peer(peer.ip, peer.port)
     local timeouts = live.settings.timeouts
