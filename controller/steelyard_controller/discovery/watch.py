@@ -1,9 +1,11 @@
 """Lists and watches one kind of object in one namespace, or in all, until cancelled. I/O.
 
 A list comes in pages, and is used only as a whole. A watch goes on from the
-revision of the last event or bookmark. If the API server has forgotten that
-revision (410 Gone), or its answer is not a watch, everything is listed again. A
-failure changes no `objects`; it is the `fault` until a later attempt succeeds.
+revision of the last event or bookmark. If the API server does not know that
+revision, or its answer is not a watch, everything is listed again. An overloaded
+or failing server (429, 500, 503) is asked for the same watch again: a whole list
+would add to its load. A failure changes no `objects`; it is the `fault` until a
+later attempt succeeds.
 
 The API server should end each watch after `watch_s`. A watch that goes on for
 longer is ended here. Nothing else reveals a server that hangs, or sends a byte a
@@ -12,6 +14,7 @@ second.
 
 import asyncio
 import logging
+import random
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -28,6 +31,11 @@ Object = TypeVar("Object", Service, EndpointSlice)
 
 PAGE_OBJECTS = 500
 
+NO_HEADERS: Mapping[str, str] = {}
+
+# In the message of a watch from a revision that the API server has not reached (kube-apiserver, 504).
+TOO_LARGE = "Too large resource version"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
@@ -38,7 +46,7 @@ class Timing:
     late_s            extra time before a watch is ended here
     page_s            limit for a page of a list; it takes a second unless the API server is overloaded
     first_pause_s     pause after a fault; it doubles with each further fault
-    longest_pause_s   limit of that pause, as in client-go
+    longest_pause_s   limit of that pause, and of the pause that a server asks for, as in client-go
     """
 
     watch_s: float = 60.0
@@ -87,11 +95,18 @@ ENDPOINT_SLICES = Kind(
 
 
 class _Gone(Exception):
-    """The API server has forgotten the revision to go on from."""
+    """The API server does not know the revision to go on from."""
 
 
 class _Refused(Exception):
-    """The API server's answer is another one than requested; the message says how."""
+    """The API server's answer is another one than requested; the message says how.
+
+    `pause_s` is the pause that it asks for (Retry-After), 0 without one.
+    """
+
+    def __init__(self, message: str, pause_s: float = 0.0) -> None:
+        super().__init__(message)
+        self.pause_s = pause_s
 
 
 class Watch(Generic[Object]):
@@ -149,19 +164,18 @@ class Watch(Generic[Object]):
         """List and watch until cancelled."""
         pause_s = self._timing.first_pause_s
         while True:
-            began_s = self._clock()
+            began_s, asked_s = self._clock(), 0.0
             try:
                 async with await self._api.connect() as client:
                     await self._follow(client)
             except _Gone:
                 self._revision = None
                 log.info(
-                    "%s in %s: the API server has forgotten the revision of the watch; listing again",
+                    "%s in %s: the API server does not know the revision of the watch; listing again",
                     self.kind.plural, self.where, extra={"event": "relist"},
                 )  # fmt: skip
             except _Refused as error:
-                self._revision = None
-                self._fault = str(error)
+                self._fault, asked_s = str(error), min(error.pause_s, self._timing.longest_pause_s)
             except UnreadableError as error:
                 self._revision = None
                 self._fault = f"{error}: is this a Kubernetes API server?"
@@ -177,7 +191,8 @@ class Watch(Generic[Object]):
             if self._clock() - began_s > self._timing.longest_pause_s:
                 # The watch worked for a while, so this fault is a new one.
                 pause_s = self._timing.first_pause_s
-            await asyncio.sleep(pause_s)
+            # Drawn, because all controllers of a cluster met the fault at the same time.
+            await asyncio.sleep(max(asked_s, random.uniform(0.5, 1.0) * pause_s))  # noqa: S311
             pause_s = min(2 * pause_s, self._timing.longest_pause_s)
 
     async def _follow(self, client: httpx.AsyncClient) -> None:
@@ -201,7 +216,7 @@ class Watch(Generic[Object]):
                     answer = await client.get(self.kind.path(self.namespace), params=parameters)
             except TimeoutError:
                 raise TimeoutError(f"no whole list came within {self._timing.page_s:g} s") from None
-            self._judge("list", answer.status_code, answer.content)
+            self._judge("list", answer.status_code, answer.content, answer.headers)
             page = objects.read(answer.content, objects.Page)
             for item in page.items or ():
                 each = objects.read(item, self.kind.model)
@@ -228,7 +243,7 @@ class Watch(Generic[Object]):
                 client.stream("GET", self.kind.path(self.namespace), params=parameters) as answer,
             ):
                 if answer.status_code != 200:
-                    self._judge("watch", answer.status_code, await answer.aread())
+                    self._judge("watch", answer.status_code, await answer.aread(), answer.headers)
                 if not self._is_late:
                     self._answered()
                 async for line in _lines(answer):
@@ -265,13 +280,14 @@ class Watch(Generic[Object]):
         self._fault = None
         self._changed()
 
-    def _judge(self, verb: str, status: int, body: bytes) -> None:
+    def _judge(self, verb: str, status: int, body: bytes, headers: Mapping[str, str] = NO_HEADERS) -> None:
         """Raise for an answer that is not the one asked for."""
         if status == 200:
             return
-        if status == 410:
-            raise _Gone
         reason = objects.read_status(body).message or "no reason given"
+        # 410: the revision was compacted. 400 and 504: etcd was restored, and never had the revision.
+        if status == 410 or (self._revision and (status == 400 or (status == 504 and TOO_LARGE in reason))):
+            raise _Gone
         if status == 401:
             raise _Refused(f"the API server does not accept the credentials (401): {reason}")
         if status == 403:
@@ -290,7 +306,13 @@ class Watch(Generic[Object]):
                 f"the API server has no {self.kind.prefix}/{self.kind.plural} (404): it is older "
                 "than 1.21, or something else answers there"
             )
-        raise _Refused(f"the API server answers {status}: {reason}")
+        raise _Refused(f"the API server answers {status}: {reason}", _retry_after_s(headers))
+
+
+def _retry_after_s(headers: Mapping[str, str]) -> float:
+    # API servers send seconds, never a date.
+    text = headers.get("retry-after", "")
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 7 else 0.0
 
 
 async def _lines(answer: httpx.Response) -> AsyncIterator[bytes]:

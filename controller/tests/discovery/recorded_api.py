@@ -60,6 +60,8 @@ class RecordedApi(AnsweringServer):
         """The token of the pages that are cut off."""
         self.forbidden: set[str] = set()
         """The namespaces that may not be read."""
+        self.retry_after: str | None = None
+        """The header of every answer with that status."""
         self.page_objects = 500
         self.requests: list[tuple[str, dict[str, str]]] = []
         self.tokens: list[str] = []
@@ -219,7 +221,10 @@ class RecordedApi(AnsweringServer):
         return True
 
     async def _send(self, writer: asyncio.StreamWriter, status: int, body: bytes) -> bool:
-        writer.write(b"HTTP/1.1 %d Recorded\r\nContent-Length: %d\r\n\r\n%b" % (status, len(body), body))
+        head = f"HTTP/1.1 {status} Recorded\r\nContent-Length: {len(body)}\r\n"
+        if self.retry_after is not None and status != 200:
+            head += f"Retry-After: {self.retry_after}\r\n"
+        writer.write(f"{head}\r\n".encode() + body)
         await writer.drain()
         return True
 

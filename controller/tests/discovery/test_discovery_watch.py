@@ -223,6 +223,42 @@ def test_an_api_server_that_falls_ill_changes_nothing_and_is_followed_again(
     watching(api, steps, timing=QUICK)
 
 
+@pytest.mark.parametrize(("status", "lists"), [(401, 1), (403, 1), (429, 1), (500, 1), (503, 1), (400, 2)])
+def test_only_an_unknown_revision_makes_it_list_everything_again(
+    api: RecordedApi, status: int, lists: int
+) -> None:
+    api.put(endpoint_slice("a=10.0.0.1"))
+
+    async def steps(watch: Watch[EndpointSlice]) -> None:
+        await until(lambda: api.watching)
+        api.illness = status
+        api.end_watches()
+        api.put(endpoint_slice("a=10.0.0.9"))
+        await until(lambda: watch.fault is not None)
+        api.illness = None
+        await until(lambda: watch.fault is None and addresses(watch) == {"web-1": ["10.0.0.9"]})
+        assert watch.lists == lists
+
+    watching(api, steps, timing=QUICK)
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "asked"), [("30", 1), ("x", 3), (None, 3)], ids=["30 s", "no number", "none"]
+)
+def test_it_is_not_asked_before_the_time_that_it_asks_for(
+    api: RecordedApi, retry_after: str | None, asked: int
+) -> None:
+    api.illness, api.retry_after = 429, retry_after
+
+    async def steps(watch: Watch[EndpointSlice]) -> None:
+        await until(lambda: watch.fault is not None)
+        await asyncio.sleep(0.5)
+
+    watching(api, steps, timing=Timing(first_pause_s=0.05, longest_pause_s=30.0))
+    assert (len(api.requests) == 1) == (asked == 1)
+    assert len(api.requests) >= asked
+
+
 def test_an_api_server_that_is_gone_changes_nothing(api: RecordedApi) -> None:
     api.put(endpoint_slice("a=10.0.0.1"))
 
