@@ -1,5 +1,6 @@
 """YAML that people wrote: its value, and the line of each place in it; every mistake is one line. Pure."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -42,6 +43,11 @@ def parse(text: str) -> Document:
         raise ValueError("its lists or mappings are nested too deeply") from None
 
 
+# YAML 1.2 has numbers without a point, such as 1e-06, and Helm writes them. PyYAML knows YAML 1.1 alone and
+# takes them for text.
+EXPONENT = re.compile(r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+$")
+
+
 class _Loader(yaml.SafeLoader):
     """A loader that raises a YAMLError with the line for every mistake."""
 
@@ -53,3 +59,6 @@ class _Loader(yaml.SafeLoader):
             raise yaml.constructor.ConstructorError(
                 None, None, "no such date, number or other value of this type", node.start_mark
             ) from None
+
+
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", EXPONENT, list("-+.0123456789"))

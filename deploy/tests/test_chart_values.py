@@ -75,6 +75,12 @@ def test_a_mistake_is_named(values: dict[str, Any], says: str) -> None:
     assert "s3cr" not in str(refused.value)
 
 
+def test_a_large_number_is_written_without_an_exponent() -> None:
+    rendered = render({"memcached": {"memoryMB": 1_000_000}})
+    (container,) = rendered.pods["memcached"]["spec"]["containers"]
+    assert "--memory-limit=1000000" in container["args"]
+
+
 def test_a_release_of_another_name_has_names_of_its_own() -> None:
     names = {each["metadata"]["name"] for each in render({}, release="edge").documents}
     assert all("edge-steelyard" in name for name in names)
