@@ -51,6 +51,7 @@ WELL = {
     'steelyard_upstream_fail_open{job="steelyard-nginx",instance="n",upstream="web"}': NEVER,
     'steelyard_upstream_retries_refused_total{job="steelyard-nginx",instance="n",upstream="web"}': STANDS,
     'steelyard_upstream_full_total{job="steelyard-nginx",instance="n",upstream="web"}': STANDS,
+    'steelyard_dict_refused_total{job="steelyard-nginx",instance="n"}': STANDS,
     'steelyard_upstream_rung{job="steelyard-nginx",instance="n",upstream="web",rung="fresh"}': ALWAYS,
     'steelyard_peer_eligible{job="steelyard-nginx",instance="n",upstream="web",peer="s"}': ALWAYS,
     'steelyard_peer_requests_total{job="steelyard-nginx",upstream="web",outcome="ok"}': "0+9x240",
@@ -67,6 +68,7 @@ FIRED = {
     "SteelyardFailOpen": ({"fail_open": ALWAYS}, WEB | {"instance": "n"}),
     "SteelyardRetriesRefused": ({"retries_refused": GROWS}, WEB),
     "SteelyardServersFull": ({"full_total": GROWS}, WEB),
+    "SteelyardSharedDictFull": ({"dict_refused": GROWS}, {"instance": "n"}),
     "SteelyardNginxDown": (
         {'up{job="steelyard-nginx"': NEVER},
         {"instance": "n", "job": "steelyard-nginx"},

@@ -17,7 +17,8 @@ pytestmark = pytest.mark.integration
 JOB = """
   lua_shared_dict jobs 1m;
   init_worker_by_lua_block {
-    local dict, job_lock, pid = ngx.shared.jobs, require "steelyard.io.job_lock", ngx.worker.pid()
+    local dict = require("steelyard.io.shared_dict").open("jobs")
+    local job_lock, pid = require "steelyard.io.job_lock", ngx.worker.pid()
     assert(ngx.timer.every(0.1, function()
       job_lock.run(dict, "work", @INTERVAL_S@, nil, function()
         dict:set("worker/" .. dict:incr("begun", 1, 0), pid)

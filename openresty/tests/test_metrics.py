@@ -103,7 +103,7 @@ def test_names_and_types_follow_prometheus_conventions(rig: "Rig") -> None:
     counters = {name for name, kind in types.items() if kind == "counter"}  # the parser takes `_total` off
     assert counters == {
         "steelyard_fetch_errors", "steelyard_controller_errors", "steelyard_report_errors",
-            "steelyard_load_reports_malformed", "steelyard_dict_evictions", "steelyard_timer_errors",
+            "steelyard_load_reports_malformed", "steelyard_dict_refused", "steelyard_timer_errors",
             "steelyard_exchange_errors", "steelyard_exchange_failures_refused",
         "steelyard_upstream_subrequests", "steelyard_upstream_subrequests_counted",
         "steelyard_upstream_retries", "steelyard_upstream_retries_refused", "steelyard_upstream_full",

@@ -52,13 +52,3 @@ def test_few_servers_take_little_memory(rig: Rig) -> None:
         status = Path(f"/proc/{pid}/status").read_text().splitlines()
         shared_kb = int(next(line.split()[1] for line in status if line.startswith("RssShmem:")))
         assert shared_kb < 1024  # of mappings of 18 MB in all
-
-
-def test_a_shared_dict_that_is_too_small_says_so(rig: Rig) -> None:
-    a = rig.backend("a")
-    others = [(f"silent-{n}", f"127.1.0.{n}:9", 1, "down") for n in range(1, 251)]
-    rig.publish([("a", a.address, 1, "up"), *others], generation=1)
-    http = one_upstream(rig.memcached.port, "upstreams = { web = {} },", "}")
-    edge = rig.edge_of(http.replace("lua_shared_dict steelyard 10m", "lua_shared_dict steelyard 64k"))
-    rig.wait_until(lambda: edge.status()["dict_evictions"] > 0, "what was thrown out is counted")
-    assert edge.logged("raise `lua_shared_dict steelyard`") == 1

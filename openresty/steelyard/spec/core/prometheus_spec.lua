@@ -32,7 +32,7 @@ local function document(upstreams)
     return {
         version = "0.1.0", lb = "edge-1", platform = "debian", workers = { {}, {} },
         fetch_errors = 4, controller_errors = 6, report_errors = 5, load_reports_malformed = 8, upstreams = upstreams,
-        timer_errors = 9, dict_evictions = 10, cells = 32768, cells_in_use = 11,
+        timer_errors = 9, dict_refused = 10, cells = 32768, cells_in_use = 11,
         share_in_flight = { state = "on", balancers = 8, age_s = 0.006, interval_s = 0.005, errors = 12 },
     }
 end
@@ -68,7 +68,7 @@ describe("the metrics", function()
         assert.same({ " 5" }, samples({}, "report_errors_total"))
         assert.same({ " 8" }, samples({}, "load_reports_malformed_total"))
         assert.same({ " 9" }, samples({}, "timer_errors_total"))
-        assert.same({ " 10" }, samples({}, "dict_evictions_total"))
+        assert.same({ " 10" }, samples({}, "dict_refused_total"))
         assert.same({ "32768" }, samples({}, "cells "))
         assert.same({ " 11" }, samples({}, "cells_in_use"))
         assert.same({ " 1" }, samples({}, "exchange_on"))

@@ -24,11 +24,17 @@ describe("a table from disk", function()
                 kept[key] = value
                 return true
             end,
+            add = function(_, key, value)
+                kept[key] = kept[key] or value
+                return true
+            end,
+            free_space = function() return 1e6 end,
             incr = function(_, key, by, first)
                 kept[key] = (kept[key] or first) + by
                 return kept[key]
             end,
         }
+        dict.bulk = dict
     end)
 
     it("is published once", function()

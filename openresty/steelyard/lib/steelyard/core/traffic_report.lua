@@ -20,7 +20,7 @@ end
 
 
 --- Return one peer's figures: totals at the end of the interval less those at its start. If totals went backwards (the
--- shared dict evicted them), they count from 0 again.
+-- address was forgotten meanwhile), they count from 0 again.
 -- @param measured in_flight at the end; median_ms of the latencies in the interval, nil if it is not known; load, the
 --        server's own report (core/orca), nil if there is none
 function _M.figures(total, previous, measured)

@@ -39,7 +39,7 @@ local function figures_of(peers, totals, before, memory, reported, breathe)
     local figures, pool = {}, { peers = #peers, completed = 0, failed = 0 }
     for i = 1, #peers do
         local completed, failed = totals[2 * i - 2], totals[2 * i - 1]
-        -- Totals that are below the last ones began anew: the dict had forgotten them.
+        -- Totals that are below the last ones began anew: the address was forgotten.
         if completed >= before[2 * i - 2] and failed >= before[2 * i - 1] then
             completed, failed = completed - before[2 * i - 2], failed - before[2 * i - 1]
         end
@@ -61,7 +61,9 @@ end
 local function apply(health, name, decision)
     local outcome
     if decision.action == "eject" then
-        health:mark(name, decision, "ejected", decision.reason, decision.out_s)
+        if health:mark(name, decision, "ejected", decision.reason, decision.out_s) == nil then
+            return -- the dict is full, and logs that
+        end
         outcome = string.format("is ejected for %g s: %s", decision.out_s, decision.reason)
     else
         -- The mark has expired by itself, unless the clock was set.

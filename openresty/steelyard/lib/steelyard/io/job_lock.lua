@@ -5,11 +5,14 @@
 -- or hangs in the job leaves a lock that expires. Another worker then does the job, at most LOCK_S late. If the first
 -- one wakes up later, it neither takes the lock back nor sets the job's next time.
 --
+-- If the shared dict has no room for a lock, each worker does the jobs: a fetch too many rather than none.
+--
 -- nginx runs 256 timers at a time (lua_max_running_timers) and drops further ones. So the jobs that run once an
 -- upstream, and may wait for a peer, share a timer: all that a worker takes in one look.
 
 local clock = require "steelyard.io.clock"
 local clock_phase = require "steelyard.core.clock_phase"
+local shared_dict = require "steelyard.io.shared_dict"
 local timers = require "steelyard.io.timers"
 
 local LOCK_S = 2
@@ -23,12 +26,13 @@ local TOGETHER = 200
 local _M = {}
 
 local held = {} -- job -> { number, begun } of this worker's lock
+local own_due = {} -- job -> when it is next due in this worker: the dict had no room for that
 local look_at = {} -- job that shares timers -> when to look for it again: to look for each at each tick would cost
 local together = 0 -- jobs under way in shared timers
 
 
 local function is_ours(dict, job, lock)
-    return dict:get("turn/" .. job) == lock.number
+    return lock.unstored or dict:get("turn/" .. job) == lock.number
 end
 
 
@@ -60,7 +64,7 @@ end
 -- or nil and in how many seconds to look again, if that is known. A job that is due in much more than an interval is
 -- due at once: the clock was set back.
 local function take(dict, job, interval_s, now)
-    local wait_s = (dict:get("due/" .. job) or 0) - now
+    local wait_s = (dict:get("due/" .. job) or own_due[job] or 0) - now
     if wait_s > interval_s * 1.6 then
         wait_s = 0
     end
@@ -70,9 +74,11 @@ local function take(dict, job, interval_s, now)
         return nil
     end
     local lock = { number = dict:incr("turns", 1, 0), begun = false }
-    if not lock.number or not dict:add("turn/" .. job, lock.number, LOCK_S) then
+    local taken, err = dict:add("turn/" .. job, lock.number, LOCK_S)
+    if not taken and err ~= shared_dict.FULL then
         return nil
     end
+    lock.unstored = not taken
     held[job] = lock
     return lock, math.max(0, wait_s)
 end
@@ -88,7 +94,7 @@ local function set_due(dict, job, interval_s, instant_s, now)
         due = (dict:get("due/" .. job) or 0) + interval_s
         due = math.min(math.max(due, now + interval_s / 2), now + interval_s)
     end
-    dict:set("due/" .. job, due)
+    own_due[job] = not dict:set("due/" .. job, due) and due or nil
 end
 
 

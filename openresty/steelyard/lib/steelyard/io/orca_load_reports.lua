@@ -38,7 +38,7 @@ function _M:flush(breathe)
     self.noted = {}
     self.dict:set("loads", 1, TTL_S)
     for address, text in pairs(noted) do
-        self.dict:set("load/" .. address, text, TTL_S)
+        self.dict.bulk:set("load/" .. address, text, TTL_S)
         rows = rows + 1
         breathe(rows, ROWS_PER_BREATH)
     end

@@ -25,6 +25,7 @@
 -- that were out. A new worker looks at all peers, and so does one that missed entries of the journal.
 
 local clock = require "steelyard.io.clock"
+local shared_dict = require "steelyard.io.shared_dict"
 local trusted = require("steelyard.core.number").trusted
 
 -- In the order in which the status page names a peer's marks; a check's comes first.
@@ -73,13 +74,14 @@ local function mark_key(upstream, id, kind)
 end
 
 
---- Announce a change to all workers, after the mark was written.
+--- Announce a change to all workers, after the mark was written. Return nil if there is no room for that.
 local function announce(self, upstream, id)
     local number = self.dict:incr("health/" .. upstream, 1, 0)
     if number then
         -- A worker that looks in between finds no entry, and looks at all peers.
         self.dict:set("health/" .. upstream .. "/" .. number, id, JOURNAL_S)
     end
+    return number
 end
 
 
@@ -106,26 +108,26 @@ local function mark_at(dict, key)
 end
 
 
---- Take a peer out for `ttl_s`; return false if a mark of this kind exists. A half-open mark is replaced, any other one
--- stays as it is.
+--- Take a peer out for `ttl_s`; return false if a mark of this kind exists, and nil if the shared dict has no room. A
+-- half-open mark is replaced, any other one stays as it is.
 -- @param half_open_s for how long after `ttl_s` one request at a time probes the peer; left out: it is back at once
 function _M:mark(upstream, peer, kind, why, ttl_s, half_open_s)
     half_open_s = half_open_s or 0
     local key, value = mark_key(upstream, peer.id, kind), packed(peer.address, why, ttl_s, half_open_s)
     -- `add` decides between two workers, so that one of them writes the log.
-    if not self.dict:add(key, value, ttl_s + half_open_s) then
+    local marked, err = self.dict:add(key, value, ttl_s + half_open_s)
+    if not marked and err ~= shared_dict.FULL then
         local mark = mark_at(self.dict, key)
         if mark and mark.address == peer.address and not mark.half_open then
             return false
         end
-        self.dict:set(key, value, ttl_s + half_open_s)
+        marked = self.dict:set(key, value, ttl_s + half_open_s)
     end
-    announce(self, upstream, peer.id)
-    return true
+    return marked and announce(self, upstream, peer.id) and true or nil
 end
 
 
---- Let an existing mark last `ttl_s` from now.
+--- Let an existing mark last `ttl_s` from now. Return true; nil if there is none, or the shared dict has no room.
 -- @param why its new reason; nil: keep the old one
 function _M:prolong(upstream, peer, kind, why, ttl_s)
     local key = mark_key(upstream, peer.id, kind)
@@ -134,10 +136,11 @@ function _M:prolong(upstream, peer, kind, why, ttl_s)
         return
     end
     why = why or mark.reason
-    self.dict:set(key, packed(mark.address, why, ttl_s, 0), ttl_s)
+    local marked = self.dict:set(key, packed(mark.address, why, ttl_s, 0), ttl_s)
     if why ~= mark.reason then
         announce(self, upstream, peer.id)
     end
+    return marked or nil
 end
 
 
@@ -205,7 +208,7 @@ end
 --- Claim the probe of a half-open peer for a try that is sent now. Return whether that worked: it does once for all
 -- workers each fail_timeout_s, whatever becomes of the try.
 function _M:claim_probe(upstream, peer, by, fail_timeout_s)
-    return (self.dict:add(probe_key(upstream, peer, by), true, fail_timeout_s))
+    return self.dict:once(probe_key(upstream, peer, by), fail_timeout_s)
 end
 
 

@@ -15,6 +15,7 @@
 local clock = require "steelyard.io.clock"
 local ffi = require "ffi"
 local json = require "steelyard.core.json"
+local shared_dict = require "steelyard.io.shared_dict"
 
 local DOUBLES, BYTES = ffi.typeof("double[?]"), 8
 
@@ -27,6 +28,9 @@ local WORKER_TTL_S = 3
 -- Slots are numbered from nginx's start, and only the last ones are read. With more workers alive at once, there would
 -- be hundreds of reloads a minute.
 local MAX_WORKERS = 256
+
+-- The counters of a server in the dict; and the room for new ones in pages that hold some already.
+local BYTES_PER_SERVER, IN_USED_PAGES = 128 * #FIELDS, 65536
 
 -- Servers between two calls of breathe(): about 0.05 ms.
 local ROWS_PER_BREATH = 20
@@ -56,11 +60,11 @@ function _M:flush(requests, about, breathe)
         for i = 1, #FIELDS do
             local count = select(i, ...)
             if count > 0 then
-                dict:incr(FIELDS[i] .. "/" .. address, count, 0)
+                dict.bulk:incr(FIELDS[i] .. "/" .. address, count, 0)
             end
         end
     end, breathe)
-    dict:set("worker/" .. self.slot, json.encode(about), WORKER_TTL_S)
+    dict.bulk:set("worker/" .. self.slot, json.encode(about), WORKER_TTL_S)
     if about.leaving then
         dict:set("left_at", clock.monotonic(), WORKER_TTL_S)
     end
@@ -85,10 +89,57 @@ end
 
 
 --- Forget an address that is no longer served.
-function _M:forget(address)
+function _M.forget(dict, address)
     for i = 1, #FIELDS do
-        self.dict:delete(FIELDS[i] .. "/" .. address)
+        dict:delete(FIELDS[i] .. "/" .. address)
     end
+end
+
+
+--- The addresses without counters.
+local function uncounted(dict, addresses, breathe)
+    local without = {}
+    for i = 1, #addresses do
+        if not dict:get(FIELDS[#FIELDS] .. "/" .. addresses[i]) then
+            without[#without + 1] = addresses[i]
+        end
+        breathe(i, ROWS_PER_BREATH)
+    end
+    return without
+end
+
+
+--- Remove counters that were claimed in vain.
+function _M.give_back(dict, made)
+    for i = 1, #made do
+        _M.forget(dict, made[i])
+    end
+end
+
+
+--- Make the counters of addresses that have none, so that their counts find room later.
+-- @return whether all found room; if not, none is made
+-- @return the addresses whose counters were made
+-- @return the bytes that all need
+function _M.claim(dict, addresses, breathe)
+    local new = uncounted(dict, addresses, breathe)
+    local bytes = BYTES_PER_SERVER * #new
+    if bytes > dict:free_space() + IN_USED_PAGES then
+        return false, {}, bytes -- to find that out server by server, at each fetch, would cost more than the fetch
+    end
+    local made = {}
+    for i = 1, #new do
+        made[i] = new[i]
+        for f = 1, #FIELDS do
+            local _, err = dict.bulk:add(FIELDS[f] .. "/" .. new[i], 0)
+            if err == shared_dict.FULL then
+                _M.give_back(dict, made)
+                return false, {}, bytes
+            end
+        end
+        breathe(i, ROWS_PER_BREATH)
+    end
+    return true, made, bytes
 end
 
 
@@ -166,12 +217,18 @@ function _M:since_last(key, peers, fields, breathe)
     local dict, n = self.dict, #fields
     local now, order = pack(self, peers, fields, breathe)
     local text, order_before = dict:get(key), dict:get(key .. "/order")
-    dict:set(key, ffi.string(now, BYTES * n * #peers))
+    local stored = dict.bulk:set(key, ffi.string(now, BYTES * n * #peers))
     if order_before ~= order then
-        dict:set(key .. "/order", order)
+        stored = dict.bulk:set(key .. "/order", order) and stored
     end
-    if not text or not order_before then
+    if not stored then
+        dict:delete(key)
+        dict:set(key .. "/order", "") -- the next call is not the first one
+    end
+    if not order_before then
         return now, nil
+    elseif not text then
+        return now, now -- the last totals found no room: the counts of this interval are unknown
     end
     local before = DOUBLES(math.max(1, n * #peers))
     if order_before == order and #text == BYTES * n * #peers then

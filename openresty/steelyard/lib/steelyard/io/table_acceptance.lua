@@ -14,6 +14,7 @@
 
 local chunk_reader = require "steelyard.io.chunk_reader"
 local clock = require "steelyard.io.clock"
+local shared_counters = require "steelyard.io.shared_counters"
 local signature = require "steelyard.io.signature"
 local table_chunks = require "steelyard.core.table_chunks"
 local table_head = require "steelyard.core.table_head"
@@ -25,6 +26,9 @@ local _M = {}
 -- The greatest age of rows in use, in multiples of hold_s. Baselines count from hold_s after the last table on, and ten
 -- minutes old ones are good enough. So rarely read, tables are a fiftieth of the bytes of heads.
 local HOLDS = 10
+
+-- Peers between two calls of breathe().
+local ROWS_PER_BREATH = 100
 
 -- Upstream -> when this worker last read its whole table, by the monotonic clock.
 local read_whole_at = {}
@@ -100,6 +104,14 @@ local function older(store, upstream, fetched, served, source)
 end
 
 
+--- The refusal of a table for which the shared dict has no room.
+local function no_room(store, bytes)
+    return { reason = "no_room", detail = string.format("it takes %.0fk of the shared dict, and %.0fk are free: %s",
+                                                        bytes / 1024 + 1, store.dict:free_space() / 1024,
+                                                        store.dict:remedy()) }
+end
+
+
 --- Return the text of a manifest's table, and the manifest; nil and the refusal.
 local function text_of_manifest(options, store, upstream, text, source, breathe)
     local manifest, refused = table_chunks.decode(text, breathe)
@@ -138,9 +150,10 @@ end
 -- The same (term, generation) is the same table, whatever else changed in the text. Only a new one is a sign of life:
 -- the controller publishes at every tick, and Memcached keeps the last table of a dead controller. But a table from
 -- disk is confirmed by an equal one.
--- @param good   { table, text }
--- @param source as in accept()
-function _M.publish_later(options, store, upstream, good, source)
+-- @param good    { table, text }
+-- @param source  as in accept()
+-- @param prepare called before it is published, or nil; returns true, or nil and the refusal
+function _M.publish_later(options, store, upstream, good, source, prepare)
     local fetched, served = good.table, store:term_and_generation(upstream)
     -- An attacker who can write to Memcached cannot write to this disk.
     local replayed = options.key and not served and not source.from_disk and weight_table.replayed(fetched, ngx.now())
@@ -158,21 +171,51 @@ function _M.publish_later(options, store, upstream, good, source)
     if order == 0 and store:version(upstream) > 0 and (source.from_disk or not store:from_disk(upstream)) then
         return false
     end
-    local ok, err = store:publish(upstream, good.text, fetched, source.from_disk and store.SAVED or source.name,
-                                  clock.monotonic())
-    if not ok then
-        return nil, { reason = "too_large", detail = "the shared dict is too small (" .. err .. "): make it larger" }
+    if prepare then
+        local prepared, refused = prepare()
+        if not prepared then
+            return nil, refused
+        end
+    end
+    local from = source.from_disk and store.SAVED or source.name
+    if not store:publish(upstream, good.text, fetched, from, clock.monotonic()) then
+        return nil, no_room(store, #good.text)
     end
     return true
 end
 
 
+--- The addresses of a table that the last one did not have.
+local function new_addresses(last, fetched, breathe)
+    local had, new = {}, {}
+    for i, peer in ipairs(last and last.peers or {}) do
+        had[peer.address] = true
+        breathe(i, ROWS_PER_BREATH)
+    end
+    for i, peer in ipairs(fetched.peers) do
+        if not had[peer.address] then
+            had[peer.address], new[#new + 1] = true, peer.address
+        end
+        breathe(i, ROWS_PER_BREATH)
+    end
+    return new
+end
+
+
 --- As publish_later(), for a table; also mark it as unsaved or doubtful.
-local function publish(options, store, upstream, good, source)
+local function publish(options, store, upstream, good, source, breathe)
     local is_first, known = not store:term_and_generation(upstream), store.decoded[upstream]
-    local changed = not known or not weight_table.same(known.table, good.table)
-    local is_new, refused = _M.publish_later(options, store, upstream, good, source)
+    local changed, made = not known or not weight_table.same(known.table, good.table), nil
+    local is_new, refused = _M.publish_later(options, store, upstream, good, source, changed and function()
+        local ok, bytes
+        ok, made, bytes = shared_counters.claim(store.dict, new_addresses(known and known.table, good.table, breathe),
+                                                breathe)
+        return ok, not ok and no_room(store, #good.text + bytes) or nil
+    end)
     if not is_new then
+        if made then
+            shared_counters.give_back(store.dict, made)
+        end
         return is_new, refused
     end
     store:keep(upstream, good.text, good.table)
@@ -228,7 +271,7 @@ function _M.accept(options, store, upstream, value, source, breathe)
     if source.anew then
         read_whole_at[upstream] = clock.monotonic()
     end
-    return publish(options, store, upstream, good, source)
+    return publish(options, store, upstream, good, source, breathe)
 end
 
 
@@ -260,7 +303,7 @@ function _M.accept_head(options, store, upstream, value, source, breathe)
     if not fetched then
         return nil, refused
     end
-    return publish(options, store, upstream, { table = fetched, text = text }, source)
+    return publish(options, store, upstream, { table = fetched, text = text }, source, breathe)
 end
 
 

@@ -10,13 +10,20 @@
 --   doubtful/<upstream>  the table is the first of all, and no controller has confirmed it yet
 --   unsaved/<upstream>   the table is not on disk yet
 --
--- The dict outlives a reload, and so does a table. A table of 10,000 peers takes 1 MB, and a new one is written beside
--- it: 10m hold two such upstreams.
+-- The dict outlives a reload, and so does a table. A text is filled up with spaces to the size that the dict gives it
+-- anyway. So weights that change, with a digit more here and there, are written in place and always find room.
 
 local number = require "steelyard.core.number"
+local shared_dict = require "steelyard.io.shared_dict"
 local weight_table = require "steelyard.core.weight_table"
 
 local trusted = number.trusted
+
+-- The dict gives out powers of two up to half a page, and whole pages. A value shares them with its key and its place
+-- in the dict's tree.
+local PAGE, HALF, BESIDE = 4096, 2048, 192
+
+local SPACE = string.byte(" ")
 
 local _M = {}
 local mt = { __index = _M }
@@ -31,6 +38,7 @@ _M.REASONS = {
     "signature", -- a wrong signature
     "signed",    -- it has a signature, and no key is set
     "replayed",  -- signed long ago, and there is no other table to compare it with
+    "no_room",   -- the shared dict is too small for it
 }
 
 -- The `source` of the table on disk.
@@ -46,13 +54,56 @@ local KEPT = {
 
 --- Open the store in a lua_shared_dict.
 function _M.new(dict)
-    return setmetatable({ dict = dict, decoded = {} }, mt)
+    return setmetatable({ dict = dict, decoded = {}, unstored = {} }, mt)
+end
+
+
+local function key_of(upstream)
+    return "table/" .. upstream
 end
 
 
 --- The JSON of the table; nil if there is none yet.
 function _M:table_text(upstream)
-    return self.dict:get("table/" .. upstream)
+    local value = self.dict:get(key_of(upstream))
+    local last = value and #value
+    while last and last > 0 and string.byte(value, last) == SPACE do
+        last = last - 1
+    end
+    return value and string.sub(value, 1, last)
+end
+
+
+--- The bytes to use for a text. A text that became shorter keeps its place, unless half of it is free.
+local function size_of(text, key, size_before)
+    if size_before and #text <= size_before and 2 * #text > size_before then
+        return size_before
+    end
+    local bytes, whole = #text + #key + BESIDE, 256
+    if bytes > HALF then
+        whole = math.ceil(bytes / PAGE) * PAGE
+    end
+    while whole < bytes do
+        whole = 2 * whole
+    end
+    return whole - #key - BESIDE
+end
+
+
+--- Write the text of a table; nil and the reason if it finds no room. Then the text before it is written again.
+local function write_text(self, upstream, text)
+    local key, dict = key_of(upstream), self.dict
+    local before = dict:get(key)
+    local padding = size_of(text, key, before and #before) - #text
+    local ok, err = dict.bulk:set(key, text .. string.rep(" ", padding))
+    if not ok then
+        local last = self.decoded[upstream]
+        before = before or last and last.text -- another one may have found no room before
+        if before then
+            dict.bulk:set(key, before)
+        end
+    end
+    return ok, err
 end
 
 
@@ -92,19 +143,17 @@ end
 -- @param source  its source, in words
 -- @param now_s   by the monotonic clock
 function _M:publish(upstream, text, version, source, now_s)
-    local dict, before = self.dict, self:table_text(upstream)
-    local ok, err = dict:set("table/" .. upstream, text)
+    local dict = self.dict
+    local ok, err = write_text(self, upstream, text)
+    -- All of one length, to be written in place.
+    local order = string.format("%016.0f.%016.0f", version.term, version.generation)
+    ok, err = ok and dict:set("order/" .. upstream, order), err
     if not ok then
-        if before then
-            dict:set("table/" .. upstream, before) -- the failed set has evicted it
-        end
-        return nil, err
+        return nil, err or shared_dict.FULL
     end
-    dict:set("order/" .. upstream, string.format("%.0f.%.0f", version.term, version.generation))
     dict:set("source/" .. upstream, source)
     dict:set("seen/" .. upstream, now_s)
-    dict:incr("version/" .. upstream, 1, 0)
-    return true
+    return dict:incr("version/" .. upstream, 1, 0)
 end
 
 
@@ -138,22 +187,33 @@ function _M:from_disk(upstream)
 end
 
 
---- Set a value; return whether it changed. If workers start together, one of them gets true.
-local function changed(dict, key, value)
-    if dict:add(key, value) then
-        return true
+--- Set a value; return whether it changed. If workers start together, one of them gets true. Without room in the dict,
+-- each worker gets true once.
+local function changed(self, key, value)
+    local dict, unstored = self.dict, self.unstored
+    local before = dict:get(key)
+    if before == nil then
+        before = unstored[key]
     end
-    local is_new = dict:get(key) ~= value
-    if is_new then
-        dict:set(key, value)
+    if before == value then
+        return false
     end
-    return is_new
+    local ok, err = dict:add(key, value)
+    if not ok and err ~= shared_dict.FULL then
+        ok = dict:get(key) == value
+        if ok then
+            return false -- another worker was faster
+        end
+        ok = dict:set(key, value)
+    end
+    unstored[key] = not ok and value or nil
+    return true
 end
 
 
 --- Note the outcome of a fetch; return whether it changed.
 function _M:outcome_changed(upstream, outcome)
-    return changed(self.dict, "outcome/" .. upstream, outcome)
+    return changed(self, "outcome/" .. upstream, outcome)
 end
 
 
@@ -203,7 +263,7 @@ end
 --- Note why tables cannot be saved, nil if they can; return whether that changed.
 function _M:saved_error_changed(err)
     if err then
-        return changed(self.dict, "saved_error", err)
+        return changed(self, "saved_error", err)
     end
     local had_error = self:saved_error() ~= nil
     self.dict:delete("saved_error")

@@ -10,7 +10,7 @@ local _M = {}
 --- Count a timer that was not set, or not run.
 function _M.failed(dict, why)
     dict:incr("timer_errors", 1, 0)
-    if dict:add("timer_error", why, LOG_EVERY_S) then
+    if dict:once("timer_error", LOG_EVERY_S) then
         ngx.log(ngx.ERR, "steelyard: a timer failed: ", why, "; raise lua_max_pending_timers and ",
                 "lua_max_running_timers in ", ngx.config.subsystem, " {}")
     end

@@ -7,6 +7,7 @@
 local clock = require "steelyard.io.clock"
 local memcached_client = require "steelyard.io.memcached_client"
 local orca_load_reports = require "steelyard.io.orca_load_reports"
+local shared_counters = require "steelyard.io.shared_counters"
 local shared_stats = require "steelyard.io.shared_stats"
 local signature = require "steelyard.io.signature"
 local timers = require "steelyard.io.timers"
@@ -56,7 +57,7 @@ local function forget_addresses(self, departed)
             served = served or live.addresses[address]
         end
         if not served then
-            self.counters:forget(address)
+            shared_counters.forget(self.dict, address)
             shared_stats.forget_cell(self.dict, address)
         end
     end

@@ -52,8 +52,12 @@ function _M.mark(name, server, how, seconds)
         health:failed(name, peer, live.settings)
     elseif how == "down" then
         seconds = seconds or FOREVER_S
-        if not health:mark(name, peer, peer_health.MARKED, "marked down", seconds) then
-            health:prolong(name, peer, peer_health.MARKED, nil, seconds)
+        local marked = health:mark(name, peer, peer_health.MARKED, "marked down", seconds)
+        if marked == false then
+            marked = health:prolong(name, peer, peer_health.MARKED, nil, seconds)
+        end
+        if not marked then
+            return nil, "the shared dict has no room for the mark: " .. worker.dict:remedy()
         end
     elseif how == "up" then
         health:clear_all(name, peer)

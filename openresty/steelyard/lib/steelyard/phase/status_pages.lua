@@ -107,7 +107,7 @@ end
 
 local function upstream_of(live, breathe)
     local store, served = worker.store, live.table or {}
-    local arrived_at = store:arrived_at(live.name)
+    local arrived_at = live.arrived_at
     local refused, last_refusal, outcome = store:refusals(live.name)
     return {
         rung = live.rung, drift = live.drift, fail_open = live.fail_open,
@@ -204,7 +204,7 @@ local function document(breathe)
         load_reports_malformed = worker.dict:get("loads_malformed") or 0,
         -- The shared dict; only whole pages count as free.
         dict_bytes = worker.dict:capacity(), dict_free_bytes = worker.dict:free_space(),
-        dict_evictions = worker.dict:get("evictions") or 0,
+        dict_refused = worker.dict:refused(),
         -- The reason if the workers do not share their peer stats.
         stats_problem = or_null(worker.stats_problem),
         share_in_flight = exchange_of(),

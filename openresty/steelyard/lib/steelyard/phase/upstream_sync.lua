@@ -105,8 +105,13 @@ local function sync_table(worker, live, breathe)
     -- as old as the machine.
     local version = worker.store:version(live.name)
     if version ~= (live.version or 0) then
-        live.known = worker.store:table(live.name, breathe) or live.known
+        local arrived_at, from_disk = worker.store:arrived_at(live.name) or 0, worker.store:from_disk(live.name)
+        local known = worker.store:table(live.name, breathe)
         live.version = version
+        if known then
+            -- The age of the table that this worker serves, and not of one that it could not take over.
+            live.known, live.arrived_at, live.from_disk = known, arrived_at, from_disk
+        end
     end
 end
 
@@ -148,10 +153,8 @@ end
 --- Bring one upstream up to date; return its picker if that has a ring to unroll.
 local function sync_one(worker, live, breathe)
     sync_table(worker, live, breathe)
-    local arrived_at = live.known and (worker.store:arrived_at(live.name) or 0)
-    local age_s = arrived_at and clock.monotonic() - arrived_at
-    local rung, drift = ladder.rung(age_s, #live.bootstrap.peers > 0, worker.options.limits,
-                                    worker.store:from_disk(live.name))
+    local age_s = live.known and clock.monotonic() - live.arrived_at
+    local rung, drift = ladder.rung(age_s, #live.bootstrap.peers > 0, worker.options.limits, live.from_disk)
     if rung ~= live.rung and worker.store:outcome_changed("!rung/" .. live.name, rung) then
         ngx.log(ngx.NOTICE, "steelyard: upstream ", live.name, ": from rung ", live.rung, " to ", rung)
     end

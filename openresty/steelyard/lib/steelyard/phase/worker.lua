@@ -117,7 +117,7 @@ end
 --- Log a line about a fault that many requests of an upstream may meet: once in LOG_EVERY_S for all workers.
 -- @param key the fault's key in the shared dict
 function _M.log_seldom(key, level, name, ...)
-    if _M.dict:add(key, true, LOG_EVERY_S) then
+    if _M.dict:once(key, LOG_EVERY_S) then
         ngx.log(level, "steelyard: upstream ", name, ": ", ...)
     end
 end
@@ -136,6 +136,7 @@ local function jobs()
     local options, dict = _M.options, _M.dict
     local fetch_s, report_s = options.fetch_interval_s, options.report_interval_s
     job_lock.run(dict, "fetch", fetch_s, clock_phase.FETCH_S + clock_phase.spread_s(options.lb, fetch_s), function()
+        dict:fill_reserve()
         if options.any_upstream then
             list_fetch.run(options, _M.store, clock.breather())
         end
