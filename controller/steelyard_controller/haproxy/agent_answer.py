@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from steelyard_protocol import wire
 from steelyard_protocol.haproxy_weights import MAX_HAPROXY_WEIGHT, haproxy_weights
 
+from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.tick.outcome import Outcome
 
 # The weight in haproxy.cfg if the question has none; then the percentage is the weight.
@@ -54,10 +55,15 @@ def question(line: bytes) -> Question | None:
     return Question(upstream=words["upstream"], peer=words["peer"], configured=configured)
 
 
-def rows(outcome: Outcome) -> Mapping[str, Row]:
-    """Return the parts of each peer's answer."""
+def rows(outcome: Outcome, declaration: Declaration) -> Mapping[str, Row]:
+    """Return the parts of each peer's answer; `declaration` distinguishes a person's state from a pod's."""
     weights = haproxy_weights(outcome.table)
-    return {peer.id: _row(outcome, peer.id, peer.state, weights[peer.id]) for peer in outcome.table.peers}
+    by_person = {peer.id for peer in declaration.upstream.peers if peer.state != "up"}
+    pods = {peer for peer in declaration.pods if peer not in by_person}
+    return {
+        peer.id: _row(outcome, peer.id, peer.state, weights[peer.id], is_pods=peer.id in pods)
+        for peer in outcome.table.peers
+    }
 
 
 def answer(row: Row, configured: int) -> bytes:
@@ -75,11 +81,13 @@ def line(words: str, why: str) -> bytes:
     return f"{' '.join(filter(None, (words, comment)))}\n".encode("ascii", "replace")
 
 
-def _row(outcome: Outcome, peer: str, state: str, weight: int) -> Row:
+def _row(outcome: Outcome, peer: str, state: str, weight: int, *, is_pods: bool) -> Row:
     if state == "down":
-        return Row(words="down", weight=None, why="a person took it down in Steelyard")
+        why = "its pod is not ready" if is_pods else "a person took it down in Steelyard"
+        return Row(words="down", weight=None, why=why)
     if state == "drain":
-        return Row(words="up drain", weight=None, why="a person drains it in Steelyard")
+        why = "its pod is being deleted" if is_pods else "a person drains it in Steelyard"
+        return Row(words="up drain", weight=None, why=why)
     return Row(words="up ready", weight=weight, why=_agent_remark(outcome, peer))
 
 

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
+from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.haproxy import agent_answer
 from steelyard_controller.haproxy.agent_answer import Row
 from steelyard_controller.service import Service
@@ -86,7 +87,7 @@ class AgentCheck:
             )  # fmt: skip
         if view.outcome is None:
             return agent_answer.line("", "there is no decision yet")
-        row = self._rows_of(question.upstream, view.outcome).get(question.peer)
+        row = self._rows_of(question.upstream, view.outcome, view.declaration).get(question.peer)
         if row is None:
             return self._complain(
                 "unknown-server", f"server {question.upstream}/{question.peer}",
@@ -135,10 +136,10 @@ class AgentCheck:
         self._log_once(kind, why)
         return agent_answer.line(word, why)
 
-    def _rows_of(self, upstream: str, outcome: Outcome) -> Mapping[str, Row]:
+    def _rows_of(self, upstream: str, outcome: Outcome, declaration: Declaration) -> Mapping[str, Row]:
         known = self._rows.get(upstream)
         if known is None or known[0] is not outcome:
-            known = self._rows[upstream] = (outcome, agent_answer.rows(outcome))
+            known = self._rows[upstream] = (outcome, agent_answer.rows(outcome, declaration))
         return known[1]
 
 

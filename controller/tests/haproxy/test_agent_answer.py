@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from steelyard_controller.declarations.declaration import Declaration
+from steelyard_controller.declarations.discovered import Condition, Discovered
 from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.haproxy import agent_answer
 from steelyard_controller.haproxy.agent_answer import Question
@@ -16,9 +17,11 @@ from steelyard_controller.tick.outcome import Outcome
 from steelyard_protocol import sample_reader
 from steelyard_protocol.haproxy_weights import MAX_HAPROXY_WEIGHT, haproxy_weights
 from steelyard_protocol.sample_record import SampleRecord
-from steelyard_protocol.weight_table import TablePeer
+from steelyard_protocol.weight_table import State, TablePeer
 
 from ..examples import advance, sample
+
+DECLARED = Declaration(upstream=Upstream(law="static", peers=[]))
 
 
 def _outcome(weights: list[int], **states: str) -> Outcome:
@@ -47,7 +50,7 @@ def _sample(peer: str, **changes: Any) -> SampleRecord:
 
 
 def _answer(outcome: Outcome, peer: str, configured: int = 100) -> bytes:
-    return agent_answer.answer(agent_answer.rows(outcome)[peer], configured)
+    return agent_answer.answer(agent_answer.rows(outcome, DECLARED)[peer], configured)
 
 
 def _taken(weight: int, percent: int) -> int:
@@ -96,6 +99,27 @@ def test_a_state_is_told_in_haproxys_words(state: str, answer: bytes) -> None:
     assert _answer(_outcome([1, 1], p0=state), "p0") == answer
 
 
+@pytest.mark.parametrize(
+    ("condition", "state", "by_person", "why"),
+    [
+        ("unready", "down", "up", b"its pod is not ready"),
+        ("unready", "down", "down", b"a person took it down in Steelyard"),
+        ("terminating", "drain", "up", b"its pod is being deleted"),
+        ("terminating", "drain", "drain", b"a person drains it in Steelyard"),
+    ],
+)
+def test_a_pods_condition_is_not_said_to_be_a_persons(
+    condition: Condition, state: str, by_person: State, why: bytes
+) -> None:
+    peers = [Peer(id="p0", address="10.0.0.1:80", state=by_person), Peer(id="p1", address="10.0.0.2:80")]
+    declared = Declaration(
+        upstream=Upstream(law="static", peers=peers),
+        discovered=Discovered(service="shop/web", conditions={"p0": condition, "p1": "ready"}),
+    )
+    row = agent_answer.rows(_outcome([1, 1], p0=state), declared)["p0"]
+    assert agent_answer.answer(row, 100).endswith(b"#" + why + b"\n")
+
+
 def test_a_missing_sample_is_told_and_takes_nobody_out() -> None:
     fresh: dict[str, dict[str, Any]] = {"p0": {}, "p1": {}}
     assert _answer(_at(1.0, [1, 1], fresh), "p0") == b"up ready 100%\n"
@@ -110,7 +134,7 @@ def test_an_agent_that_stops_drains_nobody() -> None:
 
 
 def test_an_upstream_without_peers_has_no_rows() -> None:
-    assert agent_answer.rows(_outcome([])) == {}
+    assert agent_answer.rows(_outcome([]), DECLARED) == {}
 
 
 @given(weights=st.lists(st.integers(1, 1_000_000), min_size=1, max_size=30))
