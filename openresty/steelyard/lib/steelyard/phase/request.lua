@@ -216,8 +216,8 @@ end
 --- By whom a probe of this request counts; nil if it must send none, because its outcome may stay unknown.
 --
 -- nginx logs a subrequest only with `log_subrequest on` in its location, which Lua cannot see. So subrequests probe
--- only if some of this upstream's were logged. Each leaves the probe to another one at random. Otherwise an unlogged one
--- that always comes first would take every probe.
+-- only if some of this upstream's were logged. Each leaves the probe to another one at random. Otherwise an unlogged
+-- one that always comes first would take every probe.
 local function probes_by(live)
     if not ngx.is_subrequest then
         return peer_health.BY_REQUEST
