@@ -444,3 +444,28 @@ def test_a_version_of_http_that_nobody_knows_may_wait(rig: Rig, clients: ThreadP
             servers[0].opened.set()
             assert client.recv(65536).startswith(b"HTTP/1.1 200 ")
         assert held[0].result().status == 200
+
+
+OWN_LOG = """
+location /own_log { proxy_pass http://web; log_by_lua_block { return } }
+location /limited { access_by_lua_block { require("steelyard").limit("web") } proxy_pass http://web; }
+location /hold { content_by_lua_block { ngx.sleep(tonumber(ngx.var.arg_s)) } }
+}"""
+
+
+def test_requests_that_ended_unlogged_leave_room_at_once(rig: Rig, clients: ThreadPoolExecutor) -> None:
+    servers = [rig.backend(name) for name in "ab"]
+    rig.publish([(one.name, one.address, 1, "up") for one in servers], generation=1)
+    edge = rig.edge(options="upstreams = { web = { max_conns = 2 } },", servers=OWN_LOG)
+    edge.wait_for(1)
+    for path in ("/", "/limited"):
+        ended = [clients.submit(edge.get, "/own_log?sleep_s=0.3") for _ in range(4)]
+        assert {answer.result().status for answer in ended} == {200}
+        # These take the memory of the ended ones: a request of Steelyard there would find and close them.
+        held = [clients.submit(edge.get, "/hold?s=1") for _ in range(8)]
+        time.sleep(0.1)
+        assert [edge.get(path).status for _ in range(4)] == [200] * 4, path
+        for answer in held:
+            answer.result()
+    rig.wait_until(lambda: edge.upstream()["unlogged"] == 8, "all of them are found")
+    assert edge.upstream()["full"] == 0

@@ -268,20 +268,22 @@ function _M:abandon(key)
 end
 
 
---- Close the requests that have ended, among those that began before `started`. A witness disappears some time after
--- its request, with the garbage. Return whether others with a witness are open.
+--- Close the requests that have ended. A witness disappears some time after its request, with the garbage.
+-- @param started left out, or a time
+-- @return whether others with a witness that began before `started` are open, and how many were closed
 function _M:close_ended(started)
-    local others = false
+    local others, closed = false, 0
     for key, entry in pairs(self.open) do
-        if entry.watched and entry.started < started then
+        if entry.watched then
             if self.witnesses[entry] then
-                others = true
+                others = others or started ~= nil and entry.started < started
             elseif entry.ended[0] ~= 0 then
                 self:abandon(key)
+                closed = closed + 1
             end
         end
     end
-    return others
+    return others, closed
 end
 
 

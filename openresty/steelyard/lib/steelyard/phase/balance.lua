@@ -5,6 +5,7 @@
 -- shard() names the block before the request is proxied. If ngx_lua has pools of its own, there is one block.
 
 local balancer = require "ngx.balancer"
+local ended_requests = require "steelyard.phase.ended_requests"
 local limit = require "steelyard.phase.limit"
 local platform = require "steelyard.io.platform"
 local request = require "steelyard.phase.request"
@@ -18,7 +19,7 @@ local get_last_failure, set_current_peer = balancer.get_last_failure, balancer.s
 local set_more_tries, keep_alive = balancer.set_more_tries, platform.keep_alive
 local set_timeouts = balancer.set_timeouts
 local recreate_request, set_header, get_method = balancer.recreate_request, ngx.req.set_header, ngx.req.get_method
-local is_internal = ngx.req.is_internal
+local is_internal, make_room = ngx.req.is_internal, ended_requests.make_room
 local reserve, entry_of_request, choose, weigh = request_entry.reserve, request.entry, request.choose, request.weigh
 
 -- NGX_BUSY, which ngx_lua does not name: nginx answers 502, "no live upstreams".
@@ -92,6 +93,7 @@ end
 --- The peer of the first try. A peer that shard() or limit() has chosen is used if nothing has changed since. Reading a
 -- long request body takes a while, and an error_page may lead to another upstream. A request that has waited for a
 -- half-open peer is sent there even if another worker probes it meanwhile: there may be no other room.
+-- Before a request is refused, the ended requests are closed.
 local function first_peer(entry, live)
     local reservation = entry.reservation
     local peer = reservation.peer
@@ -103,7 +105,11 @@ local function first_peer(entry, live)
             return peer
         end
     end
-    return choose(live, true)
+    peer = choose(live, true)
+    if not peer and live.limited and make_room(worker) then
+        peer = choose(live, true)
+    end
+    return peer
 end
 
 
@@ -284,7 +290,11 @@ function _M.balance(name)
         if counted then
             worker.requests:release(entry) -- the previous try is over, and a spare one may need its room
         end
-        peer = live:another(tries, tries.from, request.hash_key(live), entry.retry.is_spare)
+        local key = request.hash_key(live)
+        peer = live:another(tries, tries.from, key, entry.retry.is_spare)
+        if not peer and live.limited and make_room(worker) then
+            peer = live:another(tries, tries.from, key, entry.retry.is_spare)
+        end
     end
     if not peer then
         return give_up(entry, counted, live:why_none(tries, tries.from))

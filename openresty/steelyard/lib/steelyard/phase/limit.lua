@@ -10,6 +10,7 @@
 -- limit() is for the location itself: it looks at each request, before a cache does. after_full() is for the location
 -- that error_page leads to. It gets only requests without room, with their bodies, and none that a cache answers.
 
+local ended_requests = require "steelyard.phase.ended_requests"
 local number = require "steelyard.core.number"
 local request = require "steelyard.phase.request"
 local request_entry = require "steelyard.core.request_entry"
@@ -104,6 +105,16 @@ local function freed_peer(live, queue)
 end
 
 
+--- A server with room after the ended requests are closed, or nil.
+local function peer_with_room(live)
+    local peer = request.choose(live, false)
+    if not peer and ended_requests.make_room(worker) then
+        return request.choose(live, false)
+    end
+    return peer
+end
+
+
 --- Look for room until a time, for the first request of a queue: a server, or nil.
 local function await_room(live, queue, until_s)
     local peer = freed_peer(live, queue)
@@ -111,7 +122,7 @@ local function await_room(live, queue, until_s)
         local is_news = wait_on(queue.news, until_s, LOOK_INTERVAL_S)
         peer = freed_peer(live, queue)
         if not peer and not is_news then
-            peer = request.choose(live, false)
+            peer = peer_with_room(live)
         end
     end
     return peer
@@ -176,7 +187,7 @@ local release = _M.release
 
 --- Have the request wait while all servers are full, then go on, or end with `full_status`.
 local function wait_or_refuse(live)
-    if not live:full() then
+    if not live:full() or ended_requests.make_room(worker) and not live:full() then
         return -- balance() answers any other failure
     end
     local entry, counted = request.entry()

@@ -8,6 +8,7 @@
 local clock = require "steelyard.io.clock"
 local clock_phase = require "steelyard.core.clock_phase"
 local ejection = require "steelyard.io.ejection"
+local ended_requests = require "steelyard.phase.ended_requests"
 local exchange_loop = require "steelyard.io.exchange_loop"
 local failure_exchange = require "steelyard.io.failure_exchange"
 local fetch = require "steelyard.io.fetch"
@@ -44,10 +45,6 @@ local TICK_S = 0.1
 local FLUSH_S = 0.2
 
 local LOG_EVERY_S = 10
-
--- The time between two looks for requests that ended without a log phase, and the garbage to collect for each look. It
--- is 0.2 ms of work, and only while requests are open for that long.
-local LOOK_INTERVAL_S, GARBAGE_STEP_KB = 1, 256
 
 local _M = {
     VERSION = "0.1.0",
@@ -199,29 +196,6 @@ local function jobs_of_upstreams()
 end
 
 
-local next_look = 0
-
---- Close the requests that ended in a location with a log_by_lua of its own, and log their number: they would be in
--- flight for ever. Some are found when their garbage is collected, and an idle worker does not collect by itself.
-local function close_unlogged(now)
-    local wait_s = next_look - now
-    if wait_s > 0 and wait_s <= LOOK_INTERVAL_S then
-        return
-    end
-    next_look = now + LOOK_INTERVAL_S
-    local requests, dict = _M.requests, _M.dict
-    if requests:close_ended(now - LOOK_INTERVAL_S) then
-        collectgarbage("step", GARBAGE_STEP_KB)
-    end
-    for name, count in pairs(requests:take_unlogged()) do
-        dict:incr("unlogged/" .. name, count, 0)
-        _M.log_seldom("unlogged_logged/" .. name, ngx.ERR, name, count, " requests were counted as in flight after ",
-                      "their end: a location, or a server of stream {}, has a log_by_lua of its own; call ",
-                      "Steelyard's log() in it")
-    end
-end
-
-
 local next_flush = 0
 
 --- Flush at the next whole FLUSH_S, if that is before the next tick. The clock may be set back.
@@ -246,7 +220,7 @@ local function on_timer(premature)
     if premature then
         if not _M.leaving then
             left_behind.leave(_M, function()
-                guarded("", close_unlogged, ngx.now())
+                guarded("", ended_requests.close, _M)
                 if _M.closes_sessions then
                     guarded("", upstream_sync.all, _M, false)
                 end
@@ -259,7 +233,7 @@ local function on_timer(premature)
         guarded("", left_behind.carry, _M)
     end
     guarded("", flush_if_due, ngx.now())
-    guarded("", close_unlogged, ngx.now())
+    guarded("", ended_requests.close, _M)
     guarded("", jobs)
     guarded("", jobs_of_upstreams)
     if _M.exchange then
