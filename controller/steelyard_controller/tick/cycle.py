@@ -12,8 +12,9 @@ from steelyard_protocol import peer_address, wire
 from steelyard_protocol.weight_table import WeightTable
 
 from steelyard_controller import laws
+from steelyard_controller.declarations import shared_addresses
 from steelyard_controller.declarations.declaration import Declaration
-from steelyard_controller.declarations.upstream import LOAD_BALANCERS, Upstream
+from steelyard_controller.declarations.upstream import LOAD_BALANCERS, Peer, Upstream
 from steelyard_controller.laws.blend import Due, StepResult, blend
 from steelyard_controller.laws.headroom import Carried
 from steelyard_controller.laws.parameters import law_total
@@ -96,6 +97,9 @@ class Cycle:
         self._memories: Mapping[str, laws.Memory] = {}
         self._carried = Carried()
         self._unreported_ticks: Mapping[str, int] = {}
+        self._address_fault: str | None = None
+        if not self._named_peers:
+            self._upstream = self._without_shared_addresses(self._upstream, self._upstream.peers)
 
     @property
     def size(self) -> int:
@@ -180,6 +184,7 @@ class Cycle:
             "load balancers": self._undeclared.fault,
             "pairing": upstream_faults.pairing(self._pairing.unpaired),
             "indicators": upstream_faults.indicators(missing),
+            "addresses": self._address_fault,
         }
 
     def keys(self) -> list[str]:
@@ -305,6 +310,8 @@ class Cycle:
             self._memories = {law: memory for law, memory in self._memories.items() if law in self._laws}
             self._named_peers = _named_peers(declared)
             self._sample_keys = self._keys_of(declared)
+            if not self._named_peers:
+                self._upstream = declared = self._without_shared_addresses(declared, declared.peers)
         if not self._named_peers:
             return declared
         peers = [
@@ -312,7 +319,14 @@ class Cycle:
             for peer in declared.peers
             if peer.id not in self._named_peers or peer.id in addresses
         ]
-        return declared.model_copy(update={"peers": peers})
+        return self._without_shared_addresses(declared.model_copy(update={"peers": peers}), peers)
+
+    def _without_shared_addresses(self, upstream: Upstream, peers: list[Peer]) -> Upstream:
+        left_out = shared_addresses.hidden(peers)
+        self._address_fault = shared_addresses.fault(left_out, {peer.id: peer.address for peer in peers})
+        if not left_out:
+            return upstream
+        return upstream.model_copy(update={"peers": shared_addresses.without(peers, left_out)})
 
     def _receive(
         self, upstream: Upstream, values: Mapping[str, bytes] | None, now_s: float, unix_ms: int

@@ -32,7 +32,10 @@ def _outcome(weights: list[int], **states: str) -> Outcome:
 def _at(now_s: float, weights: list[int], samples: dict[str, dict[str, Any]], **states: str) -> Outcome:
     """Return the outcome at `now_s` of samples that arrived at 1 s."""
     names = [f"p{n}" for n in range(len(weights))]
-    peers = [Peer(id=name, address="10.0.0.1:80", state=states.get(name, "up")) for name in names]  # type: ignore[arg-type]
+    peers = [
+        Peer(id=name, address=f"10.0.0.1:{port}", state=states.get(name, "up"))  # type: ignore[arg-type]
+        for port, name in enumerate(names, 8001)
+    ]
     cycle = Cycle("web", Declaration(upstream=Upstream(law="static", peers=peers)), tick_s=1.0)
     outcome, _ = advance(cycle, {}, now_s=now_s, term=1, issued_at_ms=0, addresses={})
     rows = tuple(

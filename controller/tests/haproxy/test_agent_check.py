@@ -29,7 +29,10 @@ class Controller:
 
     def tick(self, **states: str) -> None:
         """Decide on an upstream of three."""
-        peers = [Peer(id=name, address="10.0.0.1:80", state=states.get(name, "up")) for name in "abc"]  # type: ignore[arg-type]
+        peers = [
+            Peer(id=name, address=f"10.0.0.1:{port}", state=states.get(name, "up"))  # type: ignore[arg-type]
+            for port, name in enumerate("abc", 8001)
+        ]
         cycle = Cycle("web", Declaration(upstream=Upstream(law="static", peers=peers)), tick_s=1.0)
         cycle.outcome, _ = advance(cycle, {}, now_s=1.0, term=1, issued_at_ms=0, addresses={})
         self.views["web"] = cycle
