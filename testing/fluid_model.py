@@ -10,12 +10,14 @@ There is no noise and no randomness, so only the law moves. Samples and reports
 reach the law some ticks late, and carry their age.
 """
 
+import contextlib
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from steelyard_controller.laws import Law
+from steelyard_controller.laws.blend import Due, step_upstreams
 from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.snapshot import Floats, Snapshot
 
@@ -72,8 +74,37 @@ class Servers:
         )
 
 
-def decisions(
-    law: Law,
+def decisions(law: Law, loop: Generator[Snapshot, Decision, None]) -> Iterator[Decision]:
+    """Run one loop under a law; yield each tick's decision."""
+    memory = law.start()
+    given = next(loop)
+    with contextlib.suppress(StopIteration):
+        while True:
+            memory, decision = law.step(memory, given)
+            yield decision
+            given = loop.send(decision)
+
+
+def decisions_at_once(law: Law, loops: Sequence[Generator[Snapshot, Decision, None]]) -> list[list[Decision]]:
+    """Run loops of equal length under a law; return the decisions of each.
+
+    Upstreams that step at once decide as each would alone, in a tenth of the time.
+    """
+    due = [Due(laws={law.name: law}, memories={}, snapshot=next(each)) for each in loops]
+    made: list[list[Decision]] = [[] for _ in loops]
+    with contextlib.suppress(StopIteration):
+        while True:
+            stepped = step_upstreams(due)
+            for each, its in zip(made, stepped, strict=True):
+                each.append(its.decisions[law.name])
+            due = [
+                replace(before, memories=its.memories, snapshot=loop.send(its.decisions[law.name]))
+                for loop, before, its in zip(loops, due, stepped, strict=True)
+            ]
+    return made
+
+
+def closed_loop(
     servers: Servers,
     *,
     ticks: int,
@@ -82,12 +113,11 @@ def decisions(
     late_samples: int = 0,
     late_reports: int = 0,
     event: Callable[[int, Servers], None] = lambda _tick, _servers: None,
-) -> Iterator[Decision]:
-    """Run the loop; yield each tick's decision."""
+) -> Generator[Snapshot, Decision, None]:
+    """Yield each tick's snapshot; the decision on it is sent back, and the servers follow it."""
     k = len(servers.capacity)
     weights = np.array([1.0] * k if baseline is None else baseline)
     given = weights.copy()
-    memory = law.start()
     windows: deque[Window] = deque(maxlen=8)
     nothing = np.full(k, np.nan)
     unseen = Window(
@@ -99,22 +129,18 @@ def decisions(
         windows.appendleft(servers.serve(demand(tick) * weights / weights.sum()))
         sample = windows[late_samples] if late_samples < len(windows) else unseen
         report = windows[late_reports] if late_reports < len(windows) else unseen
-        memory, decision = law.step(
-            memory,
-            Snapshot(
-                t_s=float(tick),
-                ids=tuple(f"server-{j}" for j in range(k)),
-                utilization=sample.utilization,
-                sample_age_ticks=np.full(k, late_samples),
-                capacity=np.full((k, 4), np.nan),
-                baseline=given,
-                completed=report.completed,
-                failed=report.failed,
-                in_flight=report.in_flight,
-                latency_s=report.latency_s,
-                leaving=np.zeros(k, dtype=np.bool_),
-                report_age_ticks=late_reports,
-            ),
+        decision = yield Snapshot(
+            t_s=float(tick),
+            ids=tuple(f"server-{j}" for j in range(k)),
+            utilization=sample.utilization,
+            sample_age_ticks=np.full(k, late_samples),
+            capacity=np.full((k, 4), np.nan),
+            baseline=given,
+            completed=report.completed,
+            failed=report.failed,
+            in_flight=report.in_flight,
+            latency_s=report.latency_s,
+            leaving=np.zeros(k, dtype=np.bool_),
+            report_age_ticks=late_reports,
         )
         weights = decision.published.astype(np.float64)
-        yield decision

@@ -15,7 +15,7 @@ from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.snapshot import Floats
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from testing.fluid_model import OTHER_INDICATORS, Servers, decisions
+from testing.fluid_model import OTHER_INDICATORS, Servers, closed_loop, decisions
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -61,7 +61,10 @@ def decided(
     """Run a law on four equal servers, with samples and reports `late` ticks old."""
     servers = Servers(capacity=np.full(4, CAPACITY), others=others)
     return list(
-        decisions(law, servers, ticks=ticks, demand=demand, late_samples=late, late_reports=late, **more)
+        decisions(
+            law,
+            closed_loop(servers, ticks=ticks, demand=demand, late_samples=late, late_reports=late, **more),
+        )
     )
 
 

@@ -3,6 +3,7 @@
 Deterministic, ticks of 1 s. The fluid model has the short requests; `LongRequests` has each by itself.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -42,16 +43,25 @@ class Loop(Generic[S]):
 
     def ticks(self, count: int) -> Decision:
         """Run for a number of ticks; return the last decision."""
-        memory = self._memory if self.shares else self.law.start()
-        k = len(self.servers.capacity)
         for _ in range(count):
-            weights = np.where(self.away, 0.0, self.shares[-1] if self.shares else np.full(k, 1.0 / k))
-            window = self.servers.serve(self.demand * weights / weights.sum())
-            memory, decision = self.law.step(memory, self._snapshot(window))
-            self.shares.append(decision.weights / decision.total)
-            self.up_s = self.up_s + 1.0
-        self._memory = memory
+            self._memory, decision = self.law.step(self.memory(), self.serve())
+            self.follow(decision)
         return decision
+
+    def memory(self) -> laws.Memory:
+        """Return the law's memory."""
+        return self._memory if self.shares else self.law.start()
+
+    def serve(self) -> Snapshot:
+        """Serve the requests of a tick, and return what the law gets to know."""
+        k = len(self.servers.capacity)
+        weights = np.where(self.away, 0.0, self.shares[-1] if self.shares else np.full(k, 1.0 / k))
+        return self._snapshot(self.servers.serve(self.demand * weights / weights.sum()))
+
+    def follow(self, decision: Decision) -> None:
+        """Take the law's decision as the next tick's shares."""
+        self.shares.append(decision.weights / decision.total)
+        self.up_s = self.up_s + 1.0
 
     def share(self, server: int) -> float:
         """Return the share that a server has now."""
@@ -77,6 +87,15 @@ class Loop(Generic[S]):
             cost=window.completed * self.cost * seen,
             up_s=self.up_s * np.ones(k),
         )
+
+
+def ticks_at_once(loops: Sequence[Loop[S]], count: int) -> None:
+    """Run loops of one law for a number of ticks, which takes less time than to run each."""
+    for _ in range(count):
+        stepped = loops[0].law.step_batch([each.memory() for each in loops], [each.serve() for each in loops])
+        for loop, (memory, decision) in zip(loops, stepped, strict=True):
+            loop._memory = memory
+            loop.follow(decision)
 
 
 class LongRequests:

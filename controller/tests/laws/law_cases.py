@@ -16,7 +16,7 @@ from steelyard_controller.laws.snapshot import Floats
 
 from testing.fluid_model import Servers, Window
 
-from .closed_loop import LongRequests, Loop
+from .closed_loop import LongRequests, Loop, ticks_at_once
 
 WARM = 120
 """Ticks after which slow start is over and the evidence is four times its memory."""
@@ -273,18 +273,21 @@ def _least_of_what_is_due(
     law: laws.Law, neighbours: tuple[tuple[float, ...], ...], *, shared: bool
 ) -> Figures:
     """Return the least part of the right share beside neighbours, and the longest queue."""
-    parts, queues_s = [], []
-    for at, take, load in itertools.product(neighbours, (0.3, 0.5, 0.7), (0.3, 0.6, 0.8)):
-        taken = take * np.array(at)
-        left = np.array(SIZES) * (1.0 - taken)
-        servers = Servers(capacity=np.array(SIZES), shared=shared)
-        loop = Loop(law=law, servers=servers, demand=load * left.sum())
-        loop.ticks(WARM)
-        servers.taken = taken
-        for _ in range(15):
-            loop.ticks(10)
-            queues_s.append(float((servers.queue / SIZES).max()))
-        parts.append(float(loop.share(1) * left.sum() / left[1]))
+    cases = list(itertools.product(neighbours, (0.3, 0.5, 0.7), (0.3, 0.6, 0.8)))
+    all_taken = [take * np.array(at) for at, take, _ in cases]
+    all_left = [np.array(SIZES) * (1.0 - taken) for taken in all_taken]
+    loops = [
+        Loop(law=law, servers=Servers(capacity=np.array(SIZES), shared=shared), demand=load * left.sum())
+        for (_, _, load), left in zip(cases, all_left, strict=True)
+    ]
+    ticks_at_once(loops, WARM)
+    for loop, taken in zip(loops, all_taken, strict=True):
+        loop.servers.taken = taken
+    queues_s = []
+    for _ in range(15):
+        ticks_at_once(loops, 10)
+        queues_s += [float((loop.servers.queue / SIZES).max()) for loop in loops]
+    parts = [float(loop.share(1) * left.sum() / left[1]) for loop, left in zip(loops, all_left, strict=True)]
     return [
         Figure("the least part of what is due", min(parts), 0.8, 1.3, 1.0),
         Figure("the longest queue, s", max(queues_s), 0.0, 0.1, 0.0),

@@ -4,7 +4,7 @@ The tests assert the figures of docs/research/law.md. `UNDERSHOOT` has those of 
 published weight misses.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 import numpy as np
@@ -13,7 +13,7 @@ from steelyard_controller import laws
 from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.snapshot import Floats
 
-from testing.fluid_model import Servers, decisions
+from testing.fluid_model import Servers, closed_loop, decisions, decisions_at_once
 
 from .snapshots import snapshot
 
@@ -32,16 +32,15 @@ PEAK_TO_PEAK = 0.05
 # off (step 8). At load 0.4 there is none. Measured; see docs/research/law.md.
 UNDERSHOOT = {0.4: 0.0, 0.6: 0.03, 0.75: 0.454, 0.9: 0.656}
 
-every_case = pytest.mark.parametrize(
-    ("load", "late"), [(load, late) for load in LOADS for late in LATE], ids=str
-)
+Case = tuple[float, tuple[int, int]]
+ALL_CASES: Sequence[Case] = [(load, late) for load in LOADS for late in LATE]
+
+every_case = pytest.mark.parametrize(("load", "late"), ALL_CASES, ids=str)
 
 
 @cache
-def response(
-    load: float, late: tuple[int, int], law: str = "steelyard", mended: int = MENDED, **parameters: float
-) -> Sequence[Decision]:
-    """Return the decisions while server 0 of four loses half its capacity, and gets it back."""
+def responses(mended: int = MENDED, end: int = END) -> Mapping[Case, Sequence[Decision]]:
+    """Return each case's decisions while server 0 of four loses half its capacity, and gets it back."""
 
     def event(tick: int, servers: Servers) -> None:
         if tick == BREAKS:
@@ -49,18 +48,23 @@ def response(
         if tick == mended:
             servers.capacity = np.full(4, 400.0)
 
-    samples, reports = late
-    return list(
-        decisions(
-            laws.create(law, parameters),
+    loops = [
+        closed_loop(
             Servers(capacity=np.full(4, 400.0)),
-            ticks=END,
-            demand=lambda _tick: load * 1400.0,
+            ticks=end,
+            demand=lambda _tick, load=load: load * 1400.0,  # type: ignore[misc]
             late_samples=samples,
             late_reports=reports,
             event=event,
         )
-    )
+        for load, (samples, reports) in ALL_CASES
+    ]
+    return dict(zip(ALL_CASES, decisions_at_once(laws.create("steelyard"), loops), strict=True))
+
+
+def response(load: float, late: tuple[int, int]) -> Sequence[Decision]:
+    """Return the decisions of one case under the default law."""
+    return responses()[load, late]
 
 
 def shares(run: Sequence[Decision], what: str) -> Floats:
@@ -96,25 +100,40 @@ def test_a_gain_settles_within_10_ticks(load: float, late: tuple[int, int], what
 @every_case
 @pytest.mark.parametrize("lasted", [20, 40])
 def test_a_server_that_soon_recovers_is_detected(load: float, late: tuple[int, int], lasted: int) -> None:
-    share = shares(response(load, late, mended=BREAKS + lasted), "weights")
+    back = BREAKS + lasted
+    share = shares(responses(mended=back, end=back + 60)[load, late], "weights")
     # Within five ticks it has four fifths of its right share, whatever was learnt from its loss.
-    assert (share[BREAKS + lasted + 5 + max(late) :] > 0.8 * 0.25).all()
+    assert (share[back + 5 + max(late) :] > 0.8 * 0.25).all()
 
 
-@pytest.mark.parametrize(("load", "at_least"), [(0.5, 0.35), (0.7, 0.6), (0.85, 0.75)])
-def test_a_neighbour_with_a_fixed_appetite_does_not_starve_its_server(load: float, at_least: float) -> None:
-    # It takes half of server 0 at any number of requests, for three minutes.
-    servers = Servers(capacity=np.full(4, 400.0))
+# Load, and the least part of its right share that the server keeps.
+NEIGHBOURS = {0.5: 0.35, 0.7: 0.6, 0.85: 0.75}
+
+
+@cache
+def beside_neighbours() -> Mapping[float, Sequence[Decision]]:
+    """Return the decisions by load, while a neighbour takes half of server 0 for three minutes."""
 
     def event(tick: int, now: Servers) -> None:
         if tick in (60, 240):
             now.taken = np.array([0.5 if tick == 60 else 0.0, 0, 0, 0])
 
-    run = decisions(
-        laws.create("steelyard"), servers, ticks=260, demand=lambda _tick: load * 1400.0, event=event
-    )
-    share = shares(list(run), "weights")
-    assert share[70:240].min() > at_least / 7
+    loops = [
+        closed_loop(
+            Servers(capacity=np.full(4, 400.0)),
+            ticks=260,
+            demand=lambda _tick, load=load: load * 1400.0,  # type: ignore[misc]
+            event=event,
+        )
+        for load in NEIGHBOURS
+    ]
+    return dict(zip(NEIGHBOURS, decisions_at_once(laws.create("steelyard"), loops), strict=True))
+
+
+@pytest.mark.parametrize("load", NEIGHBOURS)
+def test_a_neighbour_with_a_fixed_appetite_does_not_starve_its_server(load: float) -> None:
+    share = shares(beside_neighbours()[load], "weights")
+    assert share[70:240].min() > NEIGHBOURS[load] / 7
     assert share[240:].max() <= 1.1 / 4
     assert share[245:].min() > 0.8 / 4
 
@@ -179,40 +198,47 @@ def test_queues_are_empty_again(load: float) -> None:
 
 
 def test_capacities_are_remembered_as_traffic_fades() -> None:
-    run = list(
-        decisions(
-            laws.create("steelyard"),
-            Servers(capacity=np.full(4, 400.0)),
-            ticks=700,
-            demand=lambda tick: 1000.0 * max(0.0, 1.0 - max(0, tick - 100) / 200),
-            baseline=(400, 200, 200, 200),
-        )
+    loop = closed_loop(
+        Servers(capacity=np.full(4, 400.0)),
+        ticks=450,
+        demand=lambda tick: 1000.0 * max(0.0, 1.0 - max(0, tick - 100) / 200),
+        baseline=(400, 200, 200, 200),
     )
-    share = shares(run, "weights")
+    share = shares(list(decisions(laws.create("steelyard"), loop)), "weights")
     assert share[100] == pytest.approx(0.25, rel=0.01)
     assert share[100:] == pytest.approx(0.25, rel=0.01)
 
 
-@pytest.mark.parametrize("load", [0.4, 0.75])
-@pytest.mark.parametrize("late", [(0, 0), (1, 1), (2, 2)], ids=str)
-def test_a_server_that_fails_fast_ends_at_the_floor_and_comes_back(
-    load: float, late: tuple[int, int]
-) -> None:
+FAILING_CASES: Sequence[Case] = [(load, late) for load in (0.4, 0.75) for late in ((0, 0), (1, 1), (2, 2))]
+
+
+@cache
+def while_one_fails() -> Mapping[Case, Sequence[Decision]]:
+    """Return each case's decisions while server 0 of four fails at once, from tick 60 to tick 160."""
+
     def event(tick: int, servers: Servers) -> None:
         if tick in (60, 160):
             servers.failing = np.array([1.0 if tick == 60 else 0.0, 0, 0, 0])
 
-    run = list(
-        decisions(
-            laws.create("steelyard"),
+    loops = [
+        closed_loop(
             Servers(capacity=np.full(4, 400.0)),
             ticks=260,
-            demand=lambda _tick: load * 1600.0,
-            late_samples=late[0],
-            late_reports=late[1],
+            demand=lambda _tick, load=load: load * 1600.0,  # type: ignore[misc]
+            late_samples=samples,
+            late_reports=reports,
             event=event,
         )
-    )
+        for load, (samples, reports) in FAILING_CASES
+    ]
+    return dict(zip(FAILING_CASES, decisions_at_once(laws.create("steelyard"), loops), strict=True))
+
+
+@pytest.mark.parametrize(("load", "late"), FAILING_CASES, ids=str)
+def test_a_server_that_fails_fast_ends_at_the_floor_and_comes_back(
+    load: float, late: tuple[int, int]
+) -> None:
+    run = while_one_fails()[load, late]
     share = shares(run, "weights")
     # It is idle and answers at once: a law by load alone would give it everything.
     assert (np.diff(share[64:120]) <= 0).all()
@@ -270,13 +296,13 @@ def disturbed_paper(load: float) -> Floats:
     def event(tick: int, servers: Servers) -> None:
         servers.capacity = np.array([360.0 if tick == 10 else 400.0, 400.0, 400.0, 400.0])
 
-    run = decisions(
-        laws.create("paper", {"H": 0.99, "L": 1.0}),
+    loop = closed_loop(
         Servers(capacity=np.full(4, 400.0), others=np.ones(3)),
         ticks=100,
         demand=lambda _tick: load * 1600.0,
         event=event,
     )
+    run = decisions(laws.create("paper", {"H": 0.99, "L": 1.0}), loop)
     return shares(list(run), "weights")
 
 
@@ -299,19 +325,22 @@ def test_the_papers_law_oscillates_when_one_server_loses_half_its_capacity(load:
         if tick == BREAKS:
             servers.capacity = np.array([200.0, 400.0, 400.0, 400.0])
 
-    run = decisions(
-        laws.create("paper", {"H": 0.7}),
-        Servers(capacity=np.full(4, 400.0)),
-        ticks=MENDED,
-        demand=lambda _tick: load * 1400.0,
-        event=event,
+    loop = closed_loop(
+        Servers(capacity=np.full(4, 400.0)), ticks=MENDED, demand=lambda _tick: load * 1400.0, event=event
     )
-    tail = shares(list(run), "weights")[-40:]
+    tail = shares(list(decisions(laws.create("paper", {"H": 0.7}), loop)), "weights")[-40:]
     assert np.ptp(tail) / tail.mean() > 0.5
 
 
 @pytest.mark.parametrize("load", LOADS)
 def test_the_papers_law_never_acts_at_its_own_threshold(load: float) -> None:
-    run = response(load, (0, 0), "paper")
+    def event(tick: int, servers: Servers) -> None:
+        if tick in (BREAKS, MENDED):
+            servers.capacity = np.array([200.0 if tick == BREAKS else 400.0, 400.0, 400.0, 400.0])
+
+    loop = closed_loop(
+        Servers(capacity=np.full(4, 400.0)), ticks=END, demand=lambda _tick: load * 1400.0, event=event
+    )
+    run = list(decisions(laws.create("paper"), loop))
     assert not any(each.alert for each in run)
     assert np.ptp(shares(run, "weights")) < 1e-12
