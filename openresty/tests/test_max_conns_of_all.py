@@ -93,3 +93,26 @@ def test_without_the_option_it_is_a_limit_of_this_nginx(rig: Rig, clients: Threa
     with held(rig, first, clients, server, 2):
         assert second.get().status == 200
         assert first.get().status == 503
+
+
+def test_limits_that_come_and_go_while_all_are_full_fail_no_request(
+    rig: Rig, clients: ThreadPoolExecutor
+) -> None:
+    server = rig.backend("a")
+    server.holds["/held"] = threading.Event()
+    # A worker takes over a large table in slices, with requests in between. All rows are one full server.
+    ids = ["a", *(f"row-{n}" for n in range(3000))]
+    own = {"of_peers": {peer: {"max_conns": 1} for peer in ids}}
+
+    def publish(generation: int) -> None:
+        peers = [(peer, server.address, 1 + generation * n % 5, "up") for n, peer in enumerate(ids)]
+        rig.publish(peers, generation=generation, **(own if generation % 2 else {}))  # type: ignore[arg-type]
+
+    publish(1)
+    edge = rig.edge(options='upstreams = { web = { eject = false, sticky = { cookie = "route" } } },')
+    edge.wait_for(1)
+    with held(rig, edge, clients, server, 1), edge.under_load(8) as statuses:
+        for generation in range(2, 6):
+            publish(generation)
+            edge.wait_for(generation)
+    assert set(statuses) == {200, 503}

@@ -30,7 +30,7 @@ local function sessions(peers, unhealthy, before)
             eligible[#eligible + 1] = each
         end
     end
-    live:update(peers, eligible, unhealthy or {}, no_pause)
+    live:use(live:prepared(peers, eligible, unhealthy or {}, no_pause))
     return live
 end
 
@@ -106,7 +106,7 @@ end)
 describe("the cookie", function()
     local function cookie(changes, is_https)
         local live = sticky.new(settings(changes), digest)
-        live:update({ peer("a") }, {}, {}, no_pause)
+        live:use(live:prepared({ peer("a") }, {}, {}, no_pause))
         return live:set_cookie(peer("a"), nil, is_https)
     end
 

@@ -84,11 +84,11 @@ function _M.new(settings, digest)
 end
 
 
---- Take the peers.
+--- Return the sessions of new peers, for use(). May call breathe(); the previous ones go on meanwhile.
 -- @param peers     all of them
 -- @param eligible  those that the picker picks among
 -- @param unhealthy id -> anything, for peers that health has taken out
-function _M:update(peers, eligible, unhealthy, breathe)
+function _M:prepared(peers, eligible, unhealthy, breathe)
     local values, by_value = {}, {}
     for i = 1, #peers do
         local peer = peers[i]
@@ -103,7 +103,13 @@ function _M:update(peers, eligible, unhealthy, breathe)
         by_value[values[eligible[i].id]] = eligible[i]
         breathe(i, PEERS_PER_BREATH)
     end
-    self.values, self.by_value = values, by_value
+    return { values = values, by_value = by_value }
+end
+
+
+--- Take the peers that were prepared().
+function _M:use(sessions)
+    self.values, self.by_value = sessions.values, sessions.by_value
 end
 
 

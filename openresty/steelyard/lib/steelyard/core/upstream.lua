@@ -83,9 +83,7 @@ end
 
 local function choose_picker(self, asked)
     if asked ~= self.picker_asked then
-        local picker, name, err = pickers.make(asked, self.context)
-        self.picker_asked = asked
-        return picker, name, err
+        return pickers.make(asked, self.context)
     end
     return self.picker, self.picker_name, self.picker_error
 end
@@ -151,16 +149,17 @@ end
 
 
 --- Take a table (or the bootstrap list as one) at a rung of the ladder. A table without changed peers restarts no ring.
--- May call breathe(); requests meanwhile get the peers of the previous table. Return whether anything changed.
+-- May call breathe(); requests meanwhile are served by the previous table, picker and limits. No field changes before
+-- the last call, and then all change together. Return whether anything changed.
 -- @param unhealthy id -> reason, for peers that health has taken out
 function _M:take(weight_table, rung, drift, unhealthy, breathe)
     unhealthy, breathe = unhealthy or NONE_UNHEALTHY, breathe or no_pause
-    self.rung = rung
     local asked = self.settings.picker or weight_table.picker
     local starting = self.slow_start:update(self.unhealthy, unhealthy, self.context.now())
     if self.table and weight_table.peers == self.table.peers and weight_table.zones == self.table.zones
        and drift == self.drift and unhealthy == self.unhealthy and starting == self.starting
        and asked == self.picker_asked then
+        self.rung = rung
         put_in_force(self, weight_table) -- a new generation of the same weights
         return false
     end
@@ -173,12 +172,14 @@ function _M:take(weight_table, rung, drift, unhealthy, breathe)
         peers = zones.weighed(peers, weight_table.zones, self.context.zone, breathe)
     end
     local eligible, reserve, fail_open = eligible_peers.of(peers, unhealthy, self.settings.panic_threshold or 0)
-    self.has_own_limits = any_limited(peers)
-    picker:update(eligible, breathe, peers)
-    if self.sticky then
-        self.sticky:update(peers, eligible, unhealthy, breathe)
+    local has_own_limits = any_limited(peers)
+    local sessions = self.sticky and self.sticky:prepared(peers, eligible, unhealthy, breathe)
+    picker:update(eligible, breathe, peers) -- pickers change after their last breath
+    if sessions then
+        self.sticky:use(sessions)
     end
-    self.picker, self.picker_name, self.picker_error = picker, name, err
+    self.picker, self.picker_name, self.picker_error, self.picker_asked = picker, name, err, asked
+    self.rung, self.has_own_limits = rung, has_own_limits
     self.eligible, self.reserve, self.fail_open = eligible, reserve, fail_open
     self.more_tries = math.max(0, math.min(self.settings.retries, #eligible + #reserve - 1))
     self.drift, self.unhealthy, self.starting = drift, unhealthy, starting

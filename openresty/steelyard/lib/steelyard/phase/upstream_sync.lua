@@ -116,25 +116,31 @@ local function sync_table(worker, live, breathe)
 end
 
 
---- The servers that are out, and whether they were determined anew.
+--- The servers that are out, and a look at their health if it is a new one. A set of the same servers is the same
+-- table, so that no ring begins again. The look is used once everything else is in force: see use_look.
 local function sync_health(worker, live, served, breathe)
-    local version = worker.health:version(live.name)
+    local version, last = worker.health:version(live.name), live.health_look
     local check = live:check_with(served)
     local about = check and check.about
-    if served.peers == live.health_of and version == live.health_version and about == live.health_about
-       and not (live.health_until and clock.monotonic() >= live.health_until) then
-        return live.unhealthy, false
+    if last and served.peers == last.peers and version == last.version and about == last.about
+       and not (last.until_s and clock.monotonic() >= last.until_s) then
+        return live.unhealthy, nil
     end
-    live.health_of, live.health_version, live.health_about = served.peers, version, about
-    local unhealthy
-    unhealthy, live.health_until = worker.health:unhealthy(live.name, served.peers, check, breathe)
-    if not (are_in(unhealthy, live.unhealthy) and are_in(live.unhealthy, unhealthy)) then
-        return unhealthy, true
+    local look = { peers = served.peers, version = version, about = about }
+    look.unhealthy, look.until_s = worker.health:unhealthy(live.name, served.peers, check, breathe)
+    if are_in(look.unhealthy, live.unhealthy) and are_in(live.unhealthy, look.unhealthy) then
+        return live.unhealthy, look
     end
-    for id, why in pairs(unhealthy) do
-        live.unhealthy[id] = why -- the same peers are out, perhaps for another reason or time
+    return look.unhealthy, look
+end
+
+
+--- Note a look at health as used: before, it would be lost if a picker's update raised.
+local function use_look(live, look)
+    for id, why in pairs(look.unhealthy) do
+        live.unhealthy[id] = why -- the same servers may be out for another reason or time
     end
-    return live.unhealthy, true
+    live.health_look = look
 end
 
 
@@ -162,17 +168,21 @@ local function sync_one(worker, live, breathe)
         return
     end
     local served = live.known or live.bootstrap
-    local unhealthy, is_anew = sync_health(worker, live, served, breathe)
+    local unhealthy, look = sync_health(worker, live, served, breathe)
+    local is_anew = look ~= nil
     served = live.subset and live.subset:table_of(served, unhealthy, breathe) or served
     if served.peers ~= live.with_cells then
         assign_cells(worker, live, served.peers, breathe)
         is_anew = true
     end
+    local was_open, last_error, last_check = live.fail_open, live.picker_error, live.check
+    local has_new_ring = live:take(served, rung, drift, unhealthy, breathe)
+    if look then
+        use_look(live, look)
+    end
     if is_anew then
         live:watch_half_open(served.peers, unhealthy)
     end
-    local was_open, last_error, last_check = live.fail_open, live.picker_error, live.check
-    local has_new_ring = live:take(served, rung, drift, unhealthy, breathe)
     log_check(worker, live, last_check)
     if not has_new_ring then
         return
