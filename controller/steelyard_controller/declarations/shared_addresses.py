@@ -4,10 +4,11 @@ Two servers get one address by a typo, by names that resolve to one host, or whe
 network before the previous one has ended. Envoy would then keep the first endpoint and credit both with all
 requests; nginx would send the address a double share. The server that serves wins:
 
-    up before backup before drain before down; among equals the one that is declared first
+    up before backup before drain before down; among equals an address that is declared before one that a
+    name resolved to, and then the one that is declared first
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from steelyard_protocol import peer_address
@@ -21,8 +22,11 @@ RANKS: Mapping[State, int] = {"up": 0, "backup": 1, "drain": 2, "down": 3}
 MOST_NAMED = 3
 
 
-def hidden(peers: Sequence[Peer]) -> dict[str, str]:
-    """Return the servers that are left out, each with the server that has its address."""
+def hidden(peers: Sequence[Peer], named: Collection[str] = ()) -> dict[str, str]:
+    """Return the servers that are left out, each with the server that has its address.
+
+    `named` are those that are declared by a host name.
+    """
     if len({peer.address for peer in peers}) == len(peers) and not any(map(_may_differ, peers)):
         return {}
     of_address: dict[str, list[Peer]] = {}
@@ -30,7 +34,7 @@ def hidden(peers: Sequence[Peer]) -> dict[str, str]:
         of_address.setdefault(_canonical(peer.address), []).append(peer)
     left_out = {}
     for sharing in of_address.values():
-        first = min(sharing, key=lambda peer: RANKS[peer.state])
+        first = min(sharing, key=lambda peer: (RANKS[peer.state], peer.id in named))
         left_out.update({peer.id: first.id for peer in sharing if peer is not first})
     return left_out
 

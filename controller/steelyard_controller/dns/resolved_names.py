@@ -4,11 +4,12 @@
     name      keeps its address while that is among the answers; otherwise it gets the first one, in order
 
 So a name with several addresses stays with one of them, even if their order
-differs from answer to answer. `resolver` keeps one `Resolution` for each name.
+differs from answer to answer; a fault says how many there are. `resolver` keeps
+one `Resolution` for each name.
 """
 
 import ipaddress
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from steelyard_protocol import peer_address
@@ -23,11 +24,16 @@ NOT_YET = "is not resolved yet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution:
-    """A name's address (None: never resolved), with the time and fault of the last attempt."""
+    """A name's address (None: never resolved), with the time and fault of the last attempt.
+
+    `unused` is the number of the name's further addresses of that family. A name with an IPv4 and an IPv6
+    address is one server; one with two IPv4 addresses may be two.
+    """
 
     ip: str | None
     asked_at_s: float
     fault: str | None = None
+    unused: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,21 +50,20 @@ def choose(previous: str | None, answers: Iterable[str]) -> str | None:
     The first is by number, IPv4 before IPv6. Addresses that nginx cannot connect to are ignored: those with
     a zone, unspecified and multicast ones.
     """
-    usable = sorted(
-        {ip for ip in map(_usable, answers) if ip is not None}, key=lambda ip: (ip.version, int(ip))
-    )
-    texts = [str(ip) for ip in usable]
+    texts = [str(ip) for ip in _in_order(answers)]
     if previous in texts:
         return previous
     return texts[0] if texts else None
 
 
-def answered(before: Resolution | None, answers: Iterable[str], *, asked_at_s: float) -> Resolution:
+def answered(before: Resolution | None, answers: Collection[str], *, asked_at_s: float) -> Resolution:
     """Return a name's resolution after an answer."""
     ip = choose(None if before is None else before.ip, answers)
     if ip is None:
         return failed(before, "no address that nginx could use", asked_at_s=asked_at_s)
-    return Resolution(ip=ip, asked_at_s=asked_at_s)
+    family = ipaddress.ip_address(ip).version
+    unused = sum(each.version == family for each in _in_order(answers)) - 1
+    return Resolution(ip=ip, asked_at_s=asked_at_s, unused=unused)
 
 
 def failed(before: Resolution | None, why: str, *, asked_at_s: float) -> Resolution:
@@ -82,38 +87,39 @@ def is_due(known: Resolution | None, *, now_s: float, again_s: float) -> bool:
 
 
 def look_up(known: Mapping[str, Resolution], peers: Sequence[Peer]) -> Addresses:
-    """Return the peers' addresses, and the faults of names without an address or with an old one.
+    """Return the peers' addresses, and the faults of names: no address, an old one, or one of several.
 
-    No two peers get the same address through names, or its server would get two shares of the requests. The
-    first one keeps it, and a peer declared by IP:port comes before all names.
+    Two peers may get one address; `declarations.shared_addresses` leaves one of them out.
     """
-    endpoints = {peer.id: peer_address.parsed(peer.address) for peer in peers}
-    by_peer: dict[str, str | None] = {peer.id: None for peer in peers}
+    by_peer: dict[str, str | None] = {}
     faults: dict[str, str] = {}
-    taken: dict[str, str] = {}
     for peer in peers:
-        endpoint = endpoints[peer.id]
-        if not endpoint.is_name:
-            by_peer[peer.id] = peer_address.join(endpoint.host, endpoint.port)
-            taken.setdefault(peer_address.join(endpoint.host, endpoint.port), peer.id)
-    for peer in peers:
-        endpoint = endpoints[peer.id]
-        if not endpoint.is_name:
-            continue
-        resolution = known.get(endpoint.host)
-        if resolution is None or resolution.fault is not None:
-            faults[f"name {endpoint.host}"] = NOT_YET if resolution is None else resolution.fault or ""
-        if resolution is None or resolution.ip is None:
-            continue
-        where = peer_address.join(resolution.ip, endpoint.port)
-        first = taken.setdefault(where, peer.id)
-        if first == peer.id:
-            by_peer[peer.id] = where
-        else:
-            faults[f"peer {peer.id}"] = (
-                f"{peer.address} is {where}, the address of {first}: it is left out; give each its own"
-            )
+        endpoint = peer_address.parsed(peer.address)
+        ip: str | None = endpoint.host
+        if endpoint.is_name:
+            resolution = known.get(endpoint.host)
+            ip = None if resolution is None else resolution.ip
+            fault = _fault(resolution)
+            if fault is not None:
+                faults[f"name {endpoint.host}"] = fault
+        by_peer[peer.id] = None if ip is None else peer_address.join(ip, endpoint.port)
     return Addresses(by_peer=by_peer, faults=faults)
+
+
+def _fault(resolution: Resolution | None) -> str | None:
+    if resolution is None:
+        return NOT_YET
+    if resolution.fault is None and resolution.unused:
+        return (
+            f"has {resolution.unused + 1} addresses, and only {resolution.ip} is used: declare a server for"
+            " each address, or a name that has one"
+        )
+    return resolution.fault
+
+
+def _in_order(answers: Iterable[str]) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
+    usable = {ip for ip in map(_usable, answers) if ip is not None}
+    return sorted(usable, key=lambda ip: (ip.version, int(ip)))
 
 
 def _usable(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

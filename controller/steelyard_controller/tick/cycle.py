@@ -322,7 +322,7 @@ class Cycle:
         return self._without_shared_addresses(declared.model_copy(update={"peers": peers}), peers)
 
     def _without_shared_addresses(self, upstream: Upstream, peers: list[Peer]) -> Upstream:
-        left_out = shared_addresses.hidden(peers)
+        left_out = shared_addresses.hidden(peers, self._named_peers)
         self._address_fault = shared_addresses.fault(left_out, {peer.id: peer.address for peer in peers})
         if not left_out:
             return upstream

@@ -64,6 +64,11 @@ def test_a_name_that_resolves_to_another_servers_address_is_found() -> None:
     assert in_table(declared, {"b": "10.0.0.2:80"}) == (["a", "b"], None)
 
 
+def test_a_declared_address_is_before_a_names() -> None:
+    declared = Declaration(upstream=Upstream(peers=[peer("a", "web:80"), peer("b", "10.0.0.2:80")]))
+    assert in_table(declared, {"a": "10.0.0.2:80"})[0] == ["b"]
+
+
 ADDRESSES = st.sampled_from([f"10.0.0.{host}:80" for host in range(1, 5)])
 STATES = st.sampled_from(["up", "backup", "drain", "down"])
 

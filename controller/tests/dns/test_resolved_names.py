@@ -105,21 +105,15 @@ def test_a_peer_whose_name_stopped_resolving_has_an_address_and_a_fault() -> Non
     assert addresses.faults == {"name web": "why"}
 
 
-def test_the_second_peer_of_one_address_is_left_out_and_named() -> None:
-    peers = [peer("a", "web:80"), peer("b", "also:80"), peer("c", "web:81")]
-    addresses = look_up({"web": resolution("10.0.0.2"), "also": resolution("10.0.0.2")}, peers)
-    assert addresses.by_peer == {"a": "10.0.0.2:80", "b": None, "c": "10.0.0.2:81"}
-    assert addresses.faults == {
-        "peer b": "also:80 is 10.0.0.2:80, the address of a: it is left out; give each its own"
+def test_a_name_with_several_addresses_is_one_server_and_a_fault_says_so() -> None:
+    known = answered(None, ["10.0.0.3", "10.0.0.2", "10.0.0.2", "fd00::1"], asked_at_s=1.0)
+    assert (known.ip, known.unused) == ("10.0.0.2", 1)
+    assert look_up({"web": known}, [peer("a", "web:80")]).faults == {
+        "name web": "has 2 addresses, and only 10.0.0.2 is used: declare a server for each address, or a name"
+        " that has one"
     }
 
 
-def test_a_declared_address_is_before_a_names() -> None:
-    peers = [peer("a", "web:80"), peer("b", "10.0.0.2:80")]
-    assert look_up({"web": resolution("10.0.0.2")}, peers).by_peer == {"a": None, "b": "10.0.0.2:80"}
-
-
-def test_two_declared_addresses_are_what_a_person_wants() -> None:
-    addresses = look_up({}, [peer("a", "10.0.0.2:80"), peer("b", "10.0.0.2:80")])
-    assert addresses.by_peer == {"a": "10.0.0.2:80", "b": "10.0.0.2:80"}
-    assert addresses.faults == {}
+def test_an_address_of_each_family_is_one_server() -> None:
+    known = answered(None, ["10.0.0.2", "fd00::1"], asked_at_s=1.0)
+    assert look_up({"web": known}, [peer("a", "web:80")]).faults == {}
