@@ -176,6 +176,32 @@ def test_a_forged_cookie_counts_as_none(rig: Rig, started: Callable[..., Edge]) 
         assert (client.ask(), client.set_cookies) == ("x", ())
 
 
+def test_a_session_is_found_behind_stale_cookies_of_its_name(rig: Rig, started: Callable[..., Edge]) -> None:
+    edge = started("sticky.conf", workers=1)
+    x, y = rig.backend("x"), rig.backend("y")
+    publish(rig, edge, [(x, 3, "up"), (y, 1, "up")], 1)
+    value = at(edge, "y").cookie
+    for cookies in (
+        [f"route=0123456789abcdef; route={value}"],
+        [f"route=; x=1; route=old; route={value}; route=older"],
+        ["route=0123456789abcdef", f"y=2; route={value}"],  # two headers
+    ):
+        for _ in range(8):
+            connection = http.client.HTTPConnection("127.0.0.1", edge.port, timeout=PATIENCE_S)
+            connection.putrequest("GET", "/")
+            for cookie in cookies:
+                connection.putheader("Cookie", cookie)
+            connection.endheaders()
+            response = connection.getresponse()
+            response.read()
+            connection.close()
+            assert response.headers["X-Backend"] == "y", cookies
+            assert response.headers["Set-Cookie"] is None, cookies
+    # Stale cookies alone are none: the session begins anew.
+    stale = edge.get("/", {"Cookie": "route=0123456789abcdef; route=old"})
+    assert COOKIE.fullmatch(stale.headers["Set-Cookie"])
+
+
 def test_an_error_begins_no_session_and_the_servers_own_cookies_stay(
     rig: Rig, started: Callable[..., Edge]
 ) -> None:

@@ -60,6 +60,39 @@ describe("a sticky session", function()
         assert.is_nil(live:peer(nil))
     end)
 
+    it("is found among several cookies of its name", function()
+        local a, b = peer("a"), peer("b")
+        local live = sessions({ a, b })
+        local value_a, value_b = "a...............", "b..............."
+        for header, named in pairs({
+            ["route=stale; route=" .. value_a] = a,
+            ["route=" .. value_b .. "; route=" .. value_a] = b,
+            ["x=1; route=; route=stale;route=" .. value_b .. "; y=2"] = b,
+            ["route=stale,route=" .. value_a] = a,
+            ["myroute=" .. value_a .. "; route=stale; route=" .. value_b] = b,
+            ["x=route=" .. value_a] = false,
+            ["route=" .. value_a .. "x; route=" .. string.sub(value_b, 1, 15)] = false,
+            ["route=stale; Route=" .. value_a] = false,
+            ["route"] = false, ["route="] = false, ["="] = false, [""] = false,
+        }) do
+            assert.equal(named or nil, live:peer_in(header), header)
+        end
+        assert.is_true(live:names("route=stale; route=" .. value_a, a))
+        assert.is_false(live:names("route=stale; route=" .. value_a, b))
+        assert.is_false(live:names("route=stale", a))
+        assert.is_false(live:names("route=stale; route=" .. value_a, peer("gone")))
+    end)
+
+    it("is looked for in a bounded part of the header", function()
+        local a = peer("a")
+        local live = sessions({ a })
+        local function after(bytes)
+            return string.rep("x", bytes - 2) .. "; route=a..............."
+        end
+        assert.equal(a, live:peer_in(after(16000)))
+        assert.is_nil(live:peer_in(string.rep("route=stale; ", 2000) .. "route=a..............."))
+    end)
+
     it("goes on at a peer that is drained, unless that is not healthy", function()
         local drained = peer("a", "drain")
         assert.equal(drained, sessions({ drained, peer("b") }):peer("a..............."))
@@ -97,7 +130,7 @@ describe("a sticky session", function()
         for i = 1, 1000 do
             peers[i] = peer(string.format("server-%04d", i))
         end
-        sticky.new(settings(), digest):update(peers, peers, {}, breathe)
+        sticky.new(settings(), digest):prepared(peers, peers, {}, breathe)
         assert.equal(40, breaths())
     end)
 end)

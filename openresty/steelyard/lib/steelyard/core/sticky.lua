@@ -5,6 +5,9 @@
 -- that is eligible, or drained and healthy: a drained server keeps its sessions and gets no new ones. Any other value
 -- counts as none: the picker chooses, by weight, and the cookie then names that server.
 --
+-- A client may send several cookies of the name, for example an older one of another path or domain, and in any order.
+-- nginx's $cookie_NAME is the first. So if that names no server, the others in the header are looked at.
+--
 -- Pure: the hash comes in.
 
 local hash_key = require "steelyard.core.hash_key"
@@ -20,6 +23,9 @@ local MAX_AGE_S = 400 * 86400
 
 -- Shorter secrets can be guessed.
 local MIN_SECRET_BYTES = 16
+
+-- The part of a Cookie header in which further cookies of the name are looked for. Browsers send up to 4 kB a cookie.
+local MAX_HEADER_BYTES = 16384
 
 -- Peers between two calls of breathe(): 0.2 ms if all have to be hashed.
 local PEERS_PER_BREATH = 50
@@ -116,6 +122,45 @@ end
 --- The peer that a cookie's value names, nil when that may have no requests; nil without a value.
 function _M:peer(value)
     return value and self.by_value[value]
+end
+
+
+--- Return the value of the next cookie of the name in a Cookie header, and the position behind it; nil if there is none.
+-- @param at the position to begin at
+local function next_value(name, header, at)
+    local sign = name .. "="
+    while at <= MAX_HEADER_BYTES do
+        local first, last = string.find(header, sign, at, true)
+        if not first then
+            return nil
+        end
+        if first == 1 or string.find(header, "^[;, ]", first - 1) then
+            return string.match(header, "^[^;, ]*", last + 1), last + 1
+        end
+        at = last + 1
+    end
+end
+
+
+--- The peer that any cookie in a Cookie header names; nil if none does.
+function _M:peer_in(header)
+    local value, at = next_value(self.cookie, header, 1)
+    while value do
+        if self.by_value[value] then
+            return self.by_value[value]
+        end
+        value, at = next_value(self.cookie, header, at)
+    end
+end
+
+
+--- Whether a cookie in a Cookie header names `peer`.
+function _M:names(header, peer)
+    local named, value, at = self.values[peer.id], next_value(self.cookie, header, 1)
+    while value and value ~= named do
+        value, at = next_value(self.cookie, header, at)
+    end
+    return value ~= nil
 end
 
 

@@ -316,7 +316,7 @@ function _M.balance(name)
         return give_up(entry, counted, "nginx does not take " .. peer.address .. ": " .. tostring(err))
     end
     if live.notes then
-        local session = live.sticky and live.sticky:peer(ngx.var[live.sticky.variable])
+        local session = live.sticky and request.session_peer(live.sticky)
         local why = live:why(peer, session, tries.n >= tries.from)
         entry.explained = (entry.explained and entry.explained .. " | " or "") .. why
     end

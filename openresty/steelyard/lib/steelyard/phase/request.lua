@@ -240,12 +240,20 @@ local function may_probe(live, peer, is_sent)
 end
 
 
+--- The peer of the request's session, or nil.
+function _M.session_peer(sticky)
+    local var = ngx.var
+    local value = var[sticky.variable]
+    return value and (sticky:peer(value) or sticky:peer_in(var.http_cookie or ""))
+end
+
+
 --- Choose the peer of a request. The first of these: the peer of its session, if that has room; a half-open peer that
 -- is due for a probe; the picker's choice.
 -- @param is_sent whether the request is sent there now. If not, claim() follows when it is.
 function _M.choose(live, is_sent)
     local sticky = live.sticky
-    local peer = sticky and sticky:peer(ngx.var[sticky.variable])
+    local peer = sticky and _M.session_peer(sticky)
     if peer and live:has_room(peer) then
         return peer
     end

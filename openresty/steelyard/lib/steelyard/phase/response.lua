@@ -100,8 +100,9 @@ function _M.sticky()
         return
     end
     local var, tries = ngx.var, entry.tries
-    local cookie = sticky:set_cookie(tries[tries.n], var[sticky.variable], var.scheme == "https")
-    if cookie then
+    local peer, value = tries[tries.n], var[sticky.variable]
+    local cookie = sticky:set_cookie(peer, value, var.scheme == "https")
+    if cookie and not (value and sticky:names(var.http_cookie or "", peer)) then
         add_header("Set-Cookie", cookie)
     end
 end
