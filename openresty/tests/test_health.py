@@ -216,6 +216,10 @@ def test_below_the_panic_threshold_all_are_used(rig: "Rig") -> None:
         while not edge.logged(noted):
             assert edge.get().server != dead.name
         wait_health(rig, edge, dead.name, "fails", eligible=fail_open, fail_open=fail_open)
+    assert (
+        edge.logged("1 of 4 servers are healthy, less than panic_threshold = 0.5, so all of them are used")
+        == 1
+    )
 
 
 def test_so_many_failures_are_forgiven(rig: "Rig") -> None:

@@ -108,7 +108,7 @@ def test_names_and_types_follow_prometheus_conventions(rig: "Rig") -> None:
         "steelyard_upstream_subrequests", "steelyard_upstream_subrequests_counted",
         "steelyard_upstream_retries", "steelyard_upstream_retries_refused", "steelyard_upstream_full",
         "steelyard_upstream_queued", "steelyard_upstream_unlogged", "steelyard_upstream_costs_malformed",
-        "steelyard_upstream_sessions_closed",
+        "steelyard_upstream_sessions_closed", "steelyard_upstream_picker_errors",
         "steelyard_table_refused", "steelyard_peer_picks", "steelyard_peer_requests",
         "steelyard_unknown_upstreams", "steelyard_upstream_list_refused",
     }  # fmt: skip

@@ -115,3 +115,38 @@ def test_a_picker_of_one_s_own_that_cannot_be_made_is_told_and_replaced(rig: Rig
         "picker mine: no table",
     )
     assert set(edge.shares(6)) == {"a", "b"}
+
+
+# It takes no table of two servers, and picks none of three.
+FAULTY = """picker = { name = "mine", new = function()
+  return {
+    update = function(self, peers) assert(#peers ~= 2, "two servers " .. ngx.now()) self.peers = peers end,
+    pick = function(self) return #self.peers == 3 and error("three") or self.peers[1] end,
+  }
+end }"""
+
+
+def test_while_a_picker_of_one_s_own_fails_the_default_serves_the_new_table(rig: Rig) -> None:
+    servers = [rig.backend(name) for name in "abc"]
+    rows = [(one.name, one.address, 1, "up") for one in servers]
+    edge = rig.edge(options=f"upstreams = {{ web = {{ {FAULTY} }} }},", workers=2)
+    rig.publish(rows[:1], generation=1)
+    edge.wait_for(1)
+    assert (edge.upstream()["picker"], edge.upstream()["picker_errors"]) == ("mine", 0)
+    for generation in (2, 4, 6):
+        rig.publish(rows[:2], generation=generation)
+        edge.wait_for(generation)
+        assert (edge.upstream()["picker"], edge.upstream()["rung"]) == ("vnswrr2", "fresh")
+        assert "picker mine: update: " in edge.upstream()["picker_error"]
+        assert set(edge.shares(20)) == {"a", "b"}
+        rig.publish(rows, generation=generation + 1)
+        edge.wait_for(generation + 1)
+        assert edge.upstream()["picker"] == "mine"
+        assert set(edge.shares(60)) == {"a", "b", "c"}
+        assert "picker mine: pick: " in edge.upstream()["picker_error"]
+    assert edge.upstream()["picker_errors"] >= 3 * (edge.workers + 60)
+    assert 0 < edge.logged("mine: update: ") < 3  # once a minute, for all workers
+    assert 0 < edge.logged("mine: pick: ") < 3
+    rig.publish(rows[:1], generation=8)
+    edge.wait_for(8)
+    assert set(edge.shares(4)) == {"a"}

@@ -23,9 +23,13 @@ describe("the picker of a name", function()
     end)
 
     it("may be a module of nginx.conf's own, and is vnswrr2 if that cannot be made", function()
-        local module = { name = "mine", new = function(context) return { made_with = context } end }
-        local picker, used, err = pickers.make(module, CONTEXT)
-        assert.same({ CONTEXT, "mine" }, { picker.made_with, used, err })
+        local made_with
+        local module = { name = "mine", new = function(context) made_with = context return {} end }
+        local picker, used, err
+        used, err = select(2, pickers.make(module, CONTEXT))
+        assert.same({ CONTEXT, "mine" }, { made_with, used, err })
+        module.new = function() return 5 end
+        assert.same({ "vnswrr2", "picker mine: 5" }, { select(2, pickers.make(module, CONTEXT)) })
         module.new = function() error("no table", 0) end
         picker, used, err = pickers.make(module, CONTEXT)
         assert.truthy(picker.pick)

@@ -145,6 +145,33 @@ describe("an upstream", function()
         assert.equal("a", ids(live, 1))
     end)
 
+    it("goes on with the default picker and the new table while a picker of one's own raises errors", function()
+        local own = { name = "mine", new = function()
+            return {
+                update = function(self, peers)
+                    assert(#peers ~= 2, "two")
+                    self.peers = peers
+                end,
+                pick = function(self) return self.peers[#self.peers == 3 and "no" or 1] or error("three", 0) end,
+            }
+        end }
+        local live, reported = new({ retries = 2, picker = own }), {}
+        live.context.picker_failed = function(name, method) reported[#reported + 1] = name .. " " .. method end
+        local a, b, c = peer("a", 1), peer("b", 1), peer("c", 1)
+        live:take(table_of({ a }), "fresh", 0)
+        assert.same({ "mine", nil, "a a" }, { live.picker_name, live.picker_error, ids(live, 2) })
+        local two = table_of({ a, b })
+        live:take(two, "fresh", 0)
+        assert.equal(two, live.table)
+        assert.same({ "vnswrr2", "a b" }, { live.picker_name, ids(live, 2) })
+        assert.matches("^picker mine: update: .*two", live.picker_error)
+        live:take(table_of({ a, b, c }), "fresh", 0)
+        assert.same({ "mine", nil, "a b c" }, { live.picker_name, live.picker_error, ids(live, 3) })
+        live:take(table_of({ c }), "fresh", 0)
+        assert.same({ "mine", nil, "c" }, { live.picker_name, live.picker_error, ids(live, 1) })
+        assert.same({ "web update", "web pick", "web pick", "web pick" }, reported)
+    end)
+
     it("changes its picker with the table, unless its settings name one", function()
         local live = serving({ peer("a", 1) }, "vnswrr")
         live:take(table_of({ peer("a", 1) }, "least_conn"), "fresh", 0)

@@ -19,6 +19,7 @@
 -- Pure, like the pickers themselves.
 
 local bounded_hash = require "steelyard.core.pickers.bounded_hash"
+local guarded = require "steelyard.core.pickers.guarded"
 local resty_balancer = require "steelyard.core.pickers.resty_balancer"
 
 local FALLBACK = "vnswrr2"
@@ -61,21 +62,32 @@ local function names()
 end
 
 
---- Make the picker of that name (nil: the default), or of a module from nginx.conf with `name` and `new`.
+local function ignore() end
+
+
+--- Make the picker of that name (nil: the default), or of a module from nginx.conf with `name` and `new`. A picker of
+-- nginx.conf or of a library is guarded (core/pickers/guarded).
+-- @param report function(method, problem) for the errors of such a picker, or nil
 -- @return the picker, its name, and why it is another than the one asked for
-function _M.make(asked, context)
+function _M.make(asked, context, report)
+    local function fallback()
+        return PICKERS[FALLBACK].new(context), FALLBACK
+    end
     local module = type(asked) == "table" and asked or PICKERS[asked or FALLBACK]
     if not module then
         local err = "there is no picker " .. tostring(asked) .. "; there are: " .. names()
-        return PICKERS[FALLBACK].new(context), FALLBACK, err
+        local picker, name = fallback()
+        return picker, name, err
     end
     local name = module.name or asked or FALLBACK
     local ok, picker, err = pcall(module.new, context)
-    if ok and picker then
-        return picker, name
+    if ok and type(picker) == "table" then
+        local is_own = module == PICKERS[asked or FALLBACK] and not module.library
+        return is_own and picker or guarded.new(picker, name, fallback, report or ignore), name
     end
-    err = ok and err or "picker " .. name .. ": " .. tostring(picker)
-    return PICKERS[FALLBACK].new(context), FALLBACK, err
+    err = ok and not picker and err or "picker " .. name .. ": " .. tostring(picker)
+    picker, name = fallback()
+    return picker, name, err
 end
 
 

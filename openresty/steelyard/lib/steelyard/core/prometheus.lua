@@ -126,13 +126,15 @@ local OF_UPSTREAM = {
       one_of(ladder.RUNGS, "rung") },
     { "upstream_drift_ratio", "gauge", "How far the weights have gone from the last table's to the baselines.",
       "drift" },
-    { "upstream_fail_open", "gauge", "1 while no peer is healthy and all are used.", "fail_open" },
+    { "upstream_fail_open", "gauge", "1 while no peer, or too few, are healthy and all are used.", "fail_open" },
     { "upstream_picker_info", "gauge", "1; the picker in use, and the one that the weight table asks for.", { {
         labels = function(upstream)
             return label("picker", upstream.picker) .. "," .. label("asked", upstream.picker_asked)
         end,
         value = one,
     } } },
+    { "upstream_picker_errors_total", "counter", "Errors of a picker of your own or of a library: the default chose.",
+      "picker_errors" },
     { "upstream_subrequests_total", "counter", "Subrequests that a server was chosen for.", "subrequests" },
     { "upstream_subrequests_counted_total", "counter", "Subrequests whose outcome was counted: log_subrequest is on.",
       "subrequests_counted" },

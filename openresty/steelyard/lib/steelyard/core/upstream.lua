@@ -43,7 +43,8 @@ local mt = { __index = _M }
 --- Make an upstream without a table.
 -- @param settings its options (core/upstream_options)
 -- @param context  what pickers are made with: random, stats, now; the digest for sticky sessions; the number of
---        workers; and lb, the load balancer's name
+--        workers; lb, the load balancer's name; and picker_failed(name, method, problem), for errors of a picker that
+--        is not Steelyard's own
 function _M.new(name, settings, context)
     local budget = settings.retry_budget
     local stats, notes = settings.cost and context.stats:by_cost() or context.stats, nil
@@ -83,7 +84,11 @@ end
 
 local function choose_picker(self, asked)
     if asked ~= self.picker_asked then
-        return pickers.make(asked, self.context)
+        return pickers.make(asked, self.context, function(method, problem)
+            if self.context.picker_failed then
+                self.context.picker_failed(self.name, method, problem)
+            end
+        end)
     end
     return self.picker, self.picker_name, self.picker_error
 end
@@ -175,6 +180,9 @@ function _M:take(weight_table, rung, drift, unhealthy, breathe)
     local has_own_limits = any_limited(peers)
     local sessions = self.sticky and self.sticky:prepared(peers, eligible, unhealthy, breathe)
     picker:update(eligible, breathe, peers) -- pickers change after their last breath
+    if picker.in_force then -- it is guarded, and another one may be in its place
+        name, err = picker.in_force, picker.problem
+    end
     if sessions then
         self.sticky:use(sessions)
     end

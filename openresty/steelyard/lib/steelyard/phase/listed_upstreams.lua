@@ -19,7 +19,7 @@ local MAX_UPSTREAMS = 1000
 local KEPT = {
     "subrequests/", "subrequests_counted/", "retries/", "retries_refused/", "full/", "queued/", "unlogged/",
     "costs_malformed/", "eject/", "ejecting/", "checked/", "reported_at/", "saved_at/", "due/eject/", "due/check/",
-    "sessions_closed/",
+    "sessions_closed/", "picker_errors/", "picker_error/",
 }
 
 -- By then every worker has seen the list, and flushed its counts.

@@ -115,8 +115,10 @@ local function upstream_of(live, breathe)
         issued_at_ms = or_null(served.issued_at_ms), law = or_null(served.law),
         picker = or_null(live.picker_name),
         -- The picker of the table. `picker` is another one if the configuration overrides it, or if it is not
-        -- available: `picker_error` has the reason.
-        picker_asked = or_null(served.picker), picker_error = or_null(live.picker_error),
+        -- available: `picker_error` has the reason, or the last error of the last minute in any worker.
+        picker_asked = or_null(served.picker),
+        picker_error = or_null(live.picker_error or worker.dict:get("picker_error/" .. live.name)),
+        picker_errors = worker.dict:get("picker_errors/" .. live.name) or 0,
         -- The check and the hash key in force, and their sources. Only hash pickers use the key.
         check = check_of(live.check), check_from = live.check and source_of(served.check) or null,
         hash_key = served.hash_key or live.settings.hash_key, hash_key_from = source_of(served.hash_key),

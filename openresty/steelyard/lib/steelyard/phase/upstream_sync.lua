@@ -156,6 +156,20 @@ local function log_check(worker, live, before)
 end
 
 
+--- Why all servers of an upstream are used although some are out, in words.
+local function why_all(live)
+    local healthy, eligible = 0, live.eligible
+    for i = 1, #eligible do
+        healthy = healthy + (live.unhealthy[eligible[i].id] and 0 or 1)
+    end
+    if healthy == 0 then
+        return "no server is healthy, so all of them are used"
+    end
+    return string.format("%d of %d servers are healthy, less than panic_threshold = %g, so all of them are used",
+                         healthy, #eligible, live.settings.panic_threshold)
+end
+
+
 --- Bring one upstream up to date; return its picker if that has a ring to unroll.
 local function sync_one(worker, live, breathe)
     sync_table(worker, live, breathe)
@@ -189,9 +203,9 @@ local function sync_one(worker, live, breathe)
     end
     if live.fail_open ~= was_open then
         ngx.log(ngx.NOTICE, "steelyard: upstream ", live.name,
-                live.fail_open and ": no server is healthy, so all of them are used" or ": healthy servers again")
+                ": ", live.fail_open and why_all(live) or "enough servers are healthy, so only these are used")
     end
-    if live.picker_error and live.picker_error ~= last_error then
+    if live.picker_error and live.picker_error ~= last_error and not live.picker.in_force then -- else it is logged
         ngx.log(ngx.ERR, "steelyard: upstream ", live.name, ": ", live.picker_error, "; ", live.picker_name, " is used")
     end
     return live.picker

@@ -44,7 +44,7 @@ local TICK_S = 0.1
 -- Two or three ticks; reports are once a second.
 local FLUSH_S = 0.2
 
-local LOG_EVERY_S = 10
+local LOG_EVERY_S, PICKER_ERROR_S = 10, 60
 
 local _M = {
     VERSION = "0.1.0",
@@ -125,6 +125,18 @@ function _M.retry_refused(name)
     _M.dict:incr("retries_refused/" .. name, 1, 0)
     _M.log_seldom("retries_refused_logged/" .. name, ngx.WARN, name, "the retry budget is spent, failed requests are ",
                   "not tried again: too many fail")
+end
+
+
+--- Count an error of a picker that is not Steelyard's own. It is on the status page for a minute, and logged once in
+-- that time.
+-- @param method the picker's method that raised it
+local function picker_failed(name, method, problem)
+    _M.dict:incr("picker_errors/" .. name, 1, 0)
+    _M.dict:set("picker_error/" .. name, problem, PICKER_ERROR_S)
+    if _M.dict:once("picker_error_logged/" .. name .. "/" .. method, PICKER_ERROR_S) then
+        ngx.log(ngx.ERR, "steelyard: upstream ", name, ": ", problem, "; the default picker takes its place")
+    end
 end
 
 
@@ -330,7 +342,7 @@ local function start(options)
     _M.context = {
         random = math.random, stats = _M.stats, now = ngx.now, digest = signature.digest,
         workers = ngx.worker.count(), others = _M.others, shared = ngx.shared, lb = options.lb,
-        zone = options.zone,
+        zone = options.zone, picker_failed = picker_failed,
     }
     _M.memory = { dict = dict, cells = _M.cells, stats = _M.stats, histograms = _M.histograms }
     make_jobs(options)
