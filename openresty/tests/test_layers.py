@@ -41,7 +41,8 @@ ROWS: Mapping[str, tuple[str, ...]] = {
         "saved_tables",
         "table_acceptance",
         "chunk_reader connections http_client memcached_client peer_health shared_counters job_lock",
-        "signature backoff timers",
+        "signature backoff timers table_store",
+        "shared_dict",
     ),
     "steelyard.phase": (
         "servers stream_pages response balance stream_session",

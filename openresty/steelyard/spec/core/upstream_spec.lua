@@ -431,7 +431,7 @@ for _, picker in ipairs(fixtures.own()) do
             local limit_of_all = table_of({ A, B }, picker)
             limit_of_all.max_conns, live.settings.full_status = 3, 503
             live:take(limit_of_all, "fresh", 0)
-            live.context.others = { live = true }
+            live.context.others = { live = true, is_live = function() return true end }
             for _, cell in ipairs({ A.cell, B.cell }) do
                 live.context.stats:set_others(cell, cell == A.cell and 2 or 0)
             end
@@ -455,7 +455,7 @@ for _, picker in ipairs(fixtures.own()) do
             local large, small = peer("a", 900), peer("b", 1)
             large.max_conns = 5
             local live = limited({ large, small })
-            live.context.others = { live = true }
+            live.context.others = { live = true, is_live = function() return true end }
             live.context.stats:set_others(large.cell, 1)
             live.context.stats:set_others(small.cell, 1) -- nginx.conf's limit counts this nginx alone
             assert.same({ a = 4, b = 2 }, fill(live, 9))

@@ -34,7 +34,8 @@ local LINE = ffi.typeof [[struct {
     double epoch;        /* of the counters; 0 before the first */
     double is_in;        /* 1 if this nginx is counted as a member of the epoch */
     /* For pages: the load balancers, 0: not known; seconds between two exchanges; their share of a core. */
-    double balancers, round_s, cpu_share, unused;
+    double balancers, round_s, cpu_share;
+    double next_at;      /* when the next look of the exchange is due; 0 before the first */
 }]]
 local LINE_POINTER = ffi.typeof("$ *", LINE)
 
@@ -90,10 +91,16 @@ function _M:age_s(now)
 end
 
 
+--- Return whether there are figures of the last second.
+function _M:is_live(now)
+    local age_s = self:age_s(now)
+    return age_s ~= nil and age_s < 1
+end
+
+
 --- Note whether there are figures of the last second: picks use them while there are. Call it now and then.
 function _M:look(now)
-    local age_s = self:age_s(now)
-    self.live = age_s ~= nil and age_s < 1
+    self.live = self:is_live(now)
 end
 
 

@@ -207,8 +207,12 @@ function _M:has_room(peer)
     if peer.max_conns then
         most, of_all = nil, peer.max_conns
     end
-    return not (most and own >= most)
-           and not (of_all and own + (others and others.live and stats:others(cell) or 0) >= of_all)
+    if most and own >= most or of_all and own >= of_all then
+        return false
+    end
+    -- The age matters only now: if no timer runs, `live` is out of date, too.
+    return not (of_all and others and others.live and own + stats:others(cell) >= of_all
+                and others:is_live(self.context.now()))
 end
 
 

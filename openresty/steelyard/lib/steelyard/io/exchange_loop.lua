@@ -285,11 +285,18 @@ local function leave(self)
 end
 
 
+local function one_round(self)
+    local wait_s = round(self)
+    self.others.shared.next_at = clock.now() + wait_s
+    return wait_s
+end
+
+
 --- Do up to ROUNDS rounds, fewer if this worker leaves or another one has the job.
 local function run(self, is_ours)
     self.socket = nil -- a socket of an earlier timer, which ended by an error, cannot be used here
     for _ = 1, ROUNDS do
-        ngx.sleep(round(self))
+        ngx.sleep(one_round(self))
         if ngx.worker.exiting() then
             leave(self)
             break

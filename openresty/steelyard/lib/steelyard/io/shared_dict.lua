@@ -1,4 +1,4 @@
---- The lua_shared_dict, without eviction.
+--- The lua_shared_dict, without eviction, and with lifetimes by the monotonic clock.
 --
 -- nginx's own `set`, `add` and `incr` make room by evicting the least recently used values: marks of health, versions,
 -- and whole tables of other upstreams. Here a write that finds no room changes nothing else: it returns nil and
@@ -10,7 +10,14 @@
 --
 -- A value of another length than the last one is removed before the new one is written, and is lost if that finds no
 -- room. A number, or a text of the same length, is written in place and always finds room.
+--
+-- nginx's own TTL goes by the time of day: after a clock is set back by an hour, a value of a second would live for an
+-- hour. So the end of a value is in its user flags, in hundredths of a second by the monotonic clock, modulo 2^32 (497
+-- days). nginx's TTL is longer. It removes values that nobody reads any more, and a clock that is set forward by less
+-- than the difference ends no value. If two workers find one expired value within microseconds, `add` may succeed in
+-- both.
 
+local bit = require "bit"
 local clock = require "steelyard.io.clock"
 
 -- nginx's slab allocator gives out whole pages to values of more than half a page. A block and its key fill one, so a
@@ -25,11 +32,32 @@ local CLEAN_EVERY_S = 1
 
 local LOG_EVERY_S = 60
 
+-- How much longer nginx's TTL is: more than time servers set a clock forward in operation.
+local SPARE_S = 60
+
+-- Units of the flags in a second.
+local PER_S = 100
+
 -- The dict's own keys, all numbers: the writes that found no room, the time of the last walk, and blocks in reserve.
 local REFUSED, CLEANED_AT, BLOCKS = "full/refused", "full/cleaned_at", "full/blocks"
 
 local _M = { FULL = "no memory" }
 local mt = { __index = _M }
+
+
+--- The arguments of a write for a lifetime: nginx's TTL and the flags, which must not be 0. None without a lifetime.
+local function lasting(ttl_s, spare_s)
+    if ttl_s then
+        local flags = math.floor((clock.now() + ttl_s) * PER_S) % 2 ^ 32
+        return ttl_s + (spare_s or SPARE_S), math.max(1, flags)
+    end
+end
+
+
+--- Whether the lifetime of a value is over.
+local function is_over(flags)
+    return flags ~= nil and bit.tobit(flags - math.floor(clock.now() * PER_S) % 2 ^ 32) <= 0
+end
 
 
 --- The number of blocks that the reserve should have.
@@ -101,6 +129,20 @@ function _M:remedy()
 end
 
 
+--- As `add` without the reserve. A value whose lifetime is over does not count.
+local function add_if_absent(dict, key, value, ttl_s, spare_s)
+    local ok, err = dict:safe_add(key, value, lasting(ttl_s, spare_s))
+    if err == "exists" then
+        local before, flags = dict:get(key)
+        if before ~= nil and is_over(flags) then
+            dict:delete(key)
+            ok, err = dict:safe_add(key, value, lasting(ttl_s, spare_s))
+        end
+    end
+    return ok, err
+end
+
+
 --- Whether something that all workers do seldom may be done now: once in `seconds`. If the dict cannot note that, each
 -- worker does it once in `seconds`.
 function _M:once(key, seconds)
@@ -108,7 +150,7 @@ function _M:once(key, seconds)
     if next_at and now < next_at then
         return false
     end
-    local added, err = self.dict:safe_add(key, true, seconds)
+    local added, err = add_if_absent(self.dict, key, true, seconds)
     if err == _M.FULL then
         self.seldom[key] = now + seconds
         return true
@@ -119,14 +161,14 @@ end
 
 
 --- Write again after a write that found no room. Make some before, if that is possible.
-local function again(self, write, key, value, ttl_s)
+local function again(self, write, key, value, ttl_s, spare_s)
     local dict, ok, err = self.dict, false, _M.FULL
     if clean(dict) then
-        ok, err = dict[write](dict, key, value, ttl_s)
+        ok, err = dict[write](dict, key, value, lasting(ttl_s, spare_s))
     end
     local is_small = type(value) ~= "string" or #value <= MAX_BYTES
     while err == _M.FULL and is_small and self.has_reserve and take_block(dict) do
-        ok, err = dict[write](dict, key, value, ttl_s)
+        ok, err = dict[write](dict, key, value, lasting(ttl_s, spare_s))
     end
     if err == _M.FULL then
         dict:incr(REFUSED, 1)
@@ -138,21 +180,32 @@ local function again(self, write, key, value, ttl_s)
 end
 
 
+--- Return a value; nil if there is none, or its lifetime is over.
+function _M:get(key)
+    local value, flags = self.dict:get(key)
+    if value ~= nil and is_over(flags) then
+        return nil
+    end
+    return value
+end
+
+
 --- Set a value; nil removes it. Return true; false and FULL if it is not set, and has no value any more.
-function _M:set(key, value, ttl_s)
-    local ok, err = self.dict:safe_set(key, value, ttl_s)
+-- @param spare_s a clock that is set forward by less than this ends no value; by default SPARE_S
+function _M:set(key, value, ttl_s, spare_s)
+    local ok, err = self.dict:safe_set(key, value, lasting(ttl_s, spare_s))
     if err == _M.FULL then
-        return again(self, "safe_set", key, value, ttl_s)
+        return again(self, "safe_set", key, value, ttl_s, spare_s)
     end
     return ok, err
 end
 
 
 --- Set a value if there is none. Return true; false and "exists"; false and FULL.
-function _M:add(key, value, ttl_s)
-    local ok, err = self.dict:safe_add(key, value, ttl_s)
+function _M:add(key, value, ttl_s, spare_s)
+    local ok, err = add_if_absent(self.dict, key, value, ttl_s, spare_s)
     if err == _M.FULL then
-        return again(self, "safe_add", key, value, ttl_s)
+        return again(self, "safe_add", key, value, ttl_s, spare_s)
     end
     return ok, err
 end
@@ -162,6 +215,9 @@ end
 -- if there is none.
 function _M:incr(key, by, init, ttl_s)
     local dict = self.dict
+    if ttl_s and self:get(key) == nil then
+        dict:delete(key) -- its lifetime may be over
+    end
     local sum, err = dict:incr(key, by)
     if sum or not init then
         return sum, err
@@ -182,7 +238,7 @@ function _M:refused()
 end
 
 
-for _, name in ipairs({ "get", "expire", "delete", "capacity", "free_space" }) do
+for _, name in ipairs({ "delete", "capacity", "free_space" }) do
     _M[name] = function(self, ...)
         return self.dict[name](self.dict, ...)
     end

@@ -1,19 +1,28 @@
---- Timers. A timer that cannot be set is counted, and logged once a minute for all workers. An error in one is logged.
+--- Timers. A timer that cannot be set, or that nginx drops, is counted, and logged once a minute for all workers. An
+-- error in one is logged.
 --
--- nginx refuses a timer when lua_max_pending_timers are waiting, and drops a due one when lua_max_running_timers run.
+-- nginx refuses a timer when lua_max_pending_timers are waiting. It drops a due one without a call of its function when
+-- lua_max_running_timers run, and where ngx_lua takes one of the worker's connections for it, when none is left. So no
+-- state may wait for a timer alone: something else must undo it later. ngx.timer.every goes on after a dropped run.
 
 local LOG_EVERY_S = 60
 
 local _M = {}
 
 
---- Count a timer that was not set, or not run.
-function _M.failed(dict, why)
+local function log(dict, key, ...)
     dict:incr("timer_errors", 1, 0)
-    if dict:once("timer_error", LOG_EVERY_S) then
-        ngx.log(ngx.ERR, "steelyard: a timer failed: ", why, "; raise lua_max_pending_timers and ",
-                "lua_max_running_timers in ", ngx.config.subsystem, " {}")
+    if dict:once(key, LOG_EVERY_S) then
+        ngx.log(ngx.ERR, "steelyard: ", ...)
     end
+end
+
+
+--- Count a timer that nginx has dropped, and log the remedy.
+-- @param what the timer, and how late it is, in words
+function _M.dropped(dict, what)
+    log(dict, "timer_dropped", what, ": nginx drops timers, or this worker was busy; raise lua_max_running_timers in ",
+        ngx.config.subsystem, " {}, or worker_connections in events {}, whichever the log says is not enough")
 end
 
 
@@ -21,7 +30,8 @@ end
 function _M.at(dict, delay_s, work, ...)
     local ok, err = ngx.timer.at(delay_s, work, ...)
     if not ok then
-        _M.failed(dict, err)
+        log(dict, "timer_error", "a timer failed: ", err, "; raise lua_max_pending_timers and ",
+            "lua_max_running_timers in ", ngx.config.subsystem, " {}")
     end
     return ok
 end

@@ -8,7 +8,6 @@ local clock = require "steelyard.io.clock"
 local list_fetch = require "steelyard.io.list_fetch"
 local saved_tables = require "steelyard.io.saved_tables"
 local table_acceptance = require "steelyard.io.table_acceptance"
-local timers = require "steelyard.io.timers"
 local upstream_list = require "steelyard.core.upstream_list"
 
 -- Measured with this many upstreams of ten servers each; they use a third of the cells.
@@ -45,15 +44,20 @@ local function forget(worker, name, breathe)
 end
 
 
---- Forget the upstreams that have not come back. Runs in a timer.
-local function forget_all(premature, worker, names)
-    if premature then
-        return
+local removed_at = {} -- name -> when the list no longer had it, by the monotonic clock
+
+--- Forget the upstreams that were removed a while ago and have not come back.
+local function forget_removed(worker, breathe)
+    local now, due = clock.now(), {}
+    for name, at in pairs(removed_at) do
+        if now - at >= FORGET_AFTER_S then
+            due[#due + 1] = name
+        end
     end
-    local breathe = clock.breather()
-    for i = 1, #names do
-        if not worker.upstreams[names[i]] then
-            forget(worker, names[i], breathe)
+    for i = 1, #due do
+        removed_at[due[i]] = nil
+        if not worker.upstreams[due[i]] then
+            forget(worker, due[i], breathe)
         end
     end
 end
@@ -96,12 +100,15 @@ local function log(worker, added, removed, beyond)
 end
 
 
---- Serve the upstreams of the list, if it has changed.
+--- Serve the upstreams of the list, if it has changed. Call it at each tick.
 -- @param begin function(worker, name, settings) -> an upstream
 function _M.follow(worker, begin, breathe)
     local options, store = worker.options, worker.store
     if not options.any_upstream then
         return
+    end
+    if next(removed_at) then
+        forget_removed(worker, breathe)
     end
     local version = store:version(list_fetch.NAME)
     if version == worker.listed_version then
@@ -131,16 +138,13 @@ function _M.follow(worker, begin, breathe)
     table.sort(names)
     worker.upstreams, options.upstreams, options.names = upstreams, settings, names
     worker.listed_version, worker.listed_beyond = version, beyond
-    local removed = {}
+    local removed = 0
     for name in pairs(before) do
         if not upstreams[name] then
-            removed[#removed + 1] = name
+            removed, removed_at[name] = removed + 1, clock.now()
         end
     end
-    if #removed > 0 then
-        timers.at(worker.dict, FORGET_AFTER_S, forget_all, worker, removed)
-    end
-    log(worker, added, #removed, beyond)
+    log(worker, added, removed, beyond)
 end
 
 

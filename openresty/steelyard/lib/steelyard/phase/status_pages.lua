@@ -23,6 +23,9 @@ local ROWS_PER_BREATH = 20
 -- About 0.5 ms of encoding.
 local ROWS_TO_SEND = 100
 
+-- The exchange pauses for a second at most, and another worker takes it over after two.
+local EXCHANGE_LATE_S = 4
+
 local HEALTHY = { kind = "ok" }
 
 local _M = {}
@@ -157,6 +160,20 @@ local function upstream_of(live, breathe)
 end
 
 
+--- The state of the exchange, and the error or nil. Its timer may be dropped: then it has not written its state itself.
+local function exchange_state(shared)
+    local err, late_s = worker.dict:get("exchange/error"), clock.now() - shared.next_at
+    if shared.next_at == 0 then
+        return "none yet", nil
+    elseif late_s > EXCHANGE_LATE_S then
+        return "stopped", string.format("no timer has run it for %d s: raise lua_max_running_timers in %s {}, or "
+                                        .. "worker_connections in events {}, whichever the log says is not enough",
+                                        late_s, ngx.config.subsystem)
+    end
+    return worker.dict:get("exchange/state") or "none yet", err ~= "" and err or nil
+end
+
+
 --- The state of the exchange of requests in flight; the reason if it is off.
 local function exchange_of()
     local dict, others = worker.dict, worker.others
@@ -164,9 +181,10 @@ local function exchange_of()
         local why = worker.options.share_in_flight and worker.stats_problem or "the option share_in_flight is not set"
         return { state = "off", error = why, errors = 0 }
     end
-    local shared, err, age_s = others.shared, dict:get("exchange/error"), others:age_s(ngx.now())
+    local shared, age_s = others.shared, others:age_s(ngx.now())
+    local state, err = exchange_state(shared)
     return {
-        state = dict:get("exchange/state") or "none yet", error = err ~= "" and or_null(err) or null,
+        state = state, error = or_null(err),
         errors = dict:get("exchange_errors") or 0, failures_refused = dict:get("failures_refused") or 0,
         age_s = or_null(age_s), balancers = shared.balancers > 0 and shared.balancers or null,
         interval_s = shared.round_s, cpu_share = shared.cpu_share,

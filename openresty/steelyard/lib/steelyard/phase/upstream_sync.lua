@@ -221,13 +221,7 @@ function _M.begin(worker, name, settings)
 end
 
 
---- Bring all upstreams up to date. It yields if `sliced`; a tick that comes before it has finished does nothing.
-function _M.all(worker, sliced)
-    if worker.syncing then
-        return
-    end
-    worker.syncing = true
-    local breathe = sliced and clock.breather() or no_pause
+local function sync_all(worker, breathe)
     guarded("", keep_cells, worker, breathe)
     guarded("list of upstreams: ", listed_upstreams.follow, worker, _M.begin, breathe)
     local names, pickers = worker.options.names, {}
@@ -242,6 +236,16 @@ function _M.all(worker, sliced)
     if #pickers > 0 then
         timers.at(worker.dict, 0, grow, pickers) -- without this timer, picks unroll the rings themselves
     end
+end
+
+
+--- Bring all upstreams up to date. It yields if `sliced`; a tick that comes before it has finished does nothing.
+function _M.all(worker, sliced)
+    if worker.syncing then
+        return
+    end
+    worker.syncing = true
+    guarded("", sync_all, worker, sliced and clock.breather() or no_pause)
     worker.syncing = false
 end
 

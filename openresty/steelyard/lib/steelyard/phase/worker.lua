@@ -46,6 +46,9 @@ local FLUSH_S = 0.2
 
 local LOG_EVERY_S, PICKER_ERROR_S = 10, 60
 
+-- If a tick is this late, nginx has dropped earlier ones, or the worker was busy.
+local TICK_LATE_S = 1
+
 local _M = {
     VERSION = "0.1.0",
     broken = "init_worker was not called",
@@ -76,16 +79,16 @@ function _M.flush(breathe)
     end
     _M.flushing = true
     breathe = breathe or no_pause
-    local serving = {}
-    for name, live in pairs(_M.upstreams) do
-        serving[name] = live.table and serving_of(live) or nil
-    end
-    local about = {
-        pid = ngx.worker.pid(), slot = _M.counters.slot, serving = serving,
-        lua_bytes = collectgarbage("count") * 1024, -- with uncollected garbage
-        leaving = _M.leaving or nil, -- since a reload
-    }
     guarded("counters not flushed: ", function()
+        local serving = {}
+        for name, live in pairs(_M.upstreams) do
+            serving[name] = live.table and serving_of(live) or nil
+        end
+        local about = {
+            pid = ngx.worker.pid(), slot = _M.counters.slot, serving = serving,
+            lua_bytes = collectgarbage("count") * 1024, -- with uncollected garbage
+            leaving = _M.leaving or nil, -- since a reload
+        }
         _M.counters:flush(_M.requests, about, breathe)
         _M.loads:flush(breathe)
     end)
@@ -209,21 +212,45 @@ end
 
 
 local next_flush = 0
+local flush_set_at -- when the timer of the last flush was set, by the monotonic clock; nil since it has run
+
+local function flush_by_timer(premature)
+    flush_set_at = nil
+    if not premature then -- on_timer flushes when the worker leaves
+        guarded("", _M.flush, clock.breather())
+    end
+end
+
 
 --- Flush at the next whole FLUSH_S, if that is before the next tick. The clock may be set back.
 local function flush_if_due(now)
+    if flush_set_at and clock.now() - flush_set_at > TICK_LATE_S then
+        flush_set_at = nil
+        timers.dropped(_M.dict, "the timer for counts was not run")
+        guarded("", _M.flush, clock.breather())
+    end
     local wait_s = next_flush - now
     if wait_s > TICK_S and wait_s < 2 * FLUSH_S then
         return
     end
     next_flush = clock_phase.after(math.max(now, math.min(next_flush, now + FLUSH_S)), FLUSH_S, 0)
-    local is_set = timers.at(_M.dict, math.max(0, math.min(wait_s, TICK_S)), function(premature)
-        if not premature then -- on_timer flushes when the worker leaves
-            guarded("", _M.flush, clock.breather())
-        end
-    end)
-    if not is_set then
+    if timers.at(_M.dict, math.max(0, math.min(wait_s, TICK_S)), flush_by_timer) then
+        flush_set_at = flush_set_at or clock.now()
+    else
         guarded("", _M.flush, clock.breather()) -- now rather than never
+    end
+end
+
+
+local ticked_at -- by the monotonic clock
+
+--- Log a tick that is late.
+local function note_tick()
+    local now = clock.now()
+    local late_s = ticked_at and now - ticked_at or 0
+    ticked_at = now
+    if late_s > TICK_LATE_S then
+        timers.dropped(_M.dict, string.format("no timer of this worker was run for %.1f s", late_s))
     end
 end
 
@@ -241,6 +268,7 @@ local function on_timer(premature)
         end
         return
     end
+    note_tick()
     if ngx.worker.id() == 0 then
         guarded("", left_behind.carry, _M)
     end
