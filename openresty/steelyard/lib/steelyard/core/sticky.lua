@@ -125,7 +125,7 @@ function _M:peer(value)
 end
 
 
---- Return the value of the next cookie of the name in a Cookie header, and the position behind it; nil if there is none.
+--- Return the value of the next cookie of the name in a Cookie header, and a position in it; nil if there is none.
 -- @param at the position to begin at
 local function next_value(name, header, at)
     local sign = name .. "="
