@@ -98,3 +98,25 @@ def test_timers_that_nginx_refuses_are_counted_and_logged_once(rig: Rig) -> None
     rig.wait_until(lambda: edge.peer("a")["completed"] == 3, "counts are handed in without a timer")
     rig.wait_until(lambda: edge.status()["timer_errors"] > 1, "refused timers are counted")
     assert edge.logged("a timer failed: too many pending timers; raise lua_max_pending_timers") == 1
+
+
+def test_an_error_that_comes_with_each_tick_is_logged_once(rig: Rig) -> None:
+    edge = rig.edge_of("""
+  server {
+    listen 127.0.0.1:@PORT@;
+    location / { content_by_lua_block {
+      local guarded, raise = require("steelyard.io.timers").guarded, error
+      for generation = 1, 20 do
+        guarded("upstream web: ", raise, "table " .. generation .. " cannot be taken", 0)
+        guarded("upstream api: ", raise, "table " .. generation .. " cannot be taken", 0)
+      end
+      for n = 1, 300 do -- more than a worker remembers
+        guarded("upstream " .. string.char(97 + n % 26, 97 + n / 26) .. ": ", raise, "no table", 0)
+      end
+      ngx.print(select(2, guarded("", raise, "the error is returned each time", 0)))
+    } }
+  }""")
+    for _ in range(2):
+        assert edge.get().body == "the error is returned each time"
+    assert edge.logged("steelyard: upstream web: table 1 cannot be taken") >= 1
+    assert (edge.logged("cannot be taken"), edge.logged("the error is returned")) == (4, 2)

@@ -5,7 +5,12 @@
 -- lua_max_running_timers run, and where ngx_lua takes one of the worker's connections for it, when none is left. So no
 -- state may wait for a timer alone: something else must undo it later. ngx.timer.every goes on after a dropped run.
 
+local clock = require "steelyard.io.clock"
+
 local LOG_EVERY_S = 60
+
+-- The errors that a worker remembers as logged.
+local MAX_LINES = 100
 
 local _M = {}
 
@@ -37,11 +42,33 @@ function _M.at(dict, delay_s, work, ...)
 end
 
 
---- Do work(...) and log an error of it. Return whether there was none, and the value of work().
+local logged, lines = {}, 0 -- line without its numbers -> when it was logged; and how many there are
+
+--- Whether this worker has not logged a line in LOG_EVERY_S, with these or other numbers. A worker ticks ten times a
+-- second, and an error may come with each tick.
+local function is_new(line)
+    local key = string.gsub(line, "%d+", "0")
+    local now_s = clock.monotonic()
+    local logged_s = logged[key]
+    if logged_s and now_s - logged_s < LOG_EVERY_S then
+        return false
+    end
+    if not logged_s then
+        lines = lines + 1
+    end
+    if lines > MAX_LINES then
+        logged, lines = {}, 1
+    end
+    logged[key] = now_s
+    return true
+end
+
+
+--- Do work(...) and log an error of it, once in LOG_EVERY_S. Return whether there was none, and the value of work().
 -- @param about the beginning of the log line: what failed
 function _M.guarded(about, work, ...)
     local ok, value = pcall(work, ...)
-    if not ok then
+    if not ok and is_new(about .. tostring(value)) then
         ngx.log(ngx.ERR, "steelyard: ", about, value)
     end
     return ok, value
