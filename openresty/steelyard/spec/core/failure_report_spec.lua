@@ -2,15 +2,18 @@ local failure_report = require "steelyard.core.failure_report"
 local json = require "steelyard.core.json"
 local outlier_detection = require "steelyard.core.outlier_detection"
 
-local SETTINGS = { error_rate = 0.5, requests = 5, base_s = 5, max_s = 300, share = 0.34 }
 local ORDER = { 1, 100 }
 local SERVERS = { "a", "b", "c", "d", "e" }
 
 
 --- Load balancers in front of the same five servers: they judge once a second, one after the other, and exchange
 -- reports.
-local function balancers(n, shares)
+-- @param consecutive failures in a row that eject; 0, none, if left out
+local function balancers(n, shares, consecutive)
     local self = { now = 1000, memories = {}, reports = {}, orders = {} }
+    local settings = {
+        error_rate = 0.5, requests = 5, consecutive = consecutive or 0, base_s = 5, max_s = 300, share = 0.34,
+    }
     for i = 1, n do
         self.memories[i], self.orders[i] = {}, ORDER
     end
@@ -50,7 +53,7 @@ local function balancers(n, shares)
                     }
                 end
             end
-            local memory, decisions = outlier_detection.judge(self.memories[i], figures, pool, SETTINGS, self.now)
+            local memory, decisions = outlier_detection.judge(self.memories[i], figures, pool, settings, self.now)
             self.memories[i] = json.decode(json.encode(memory))
             local text = failure_report.encode("lb-" .. i, { web = { order = ORDER, rows = memory } })
             self.reports[i] = text
@@ -99,8 +102,8 @@ describe("failures at several load balancers", function()
     end)
 
     it("are enough in a quarter of an hour of one try in ten seconds at each of ten, and are not alone", function()
-        local function lost_in(shares)
-            local group, seed, lost = balancers(10, shares), 7, 0
+        local function lost_in(shares, consecutive)
+            local group, seed, lost = balancers(10, shares, consecutive), 7, 0
             local function draw()
                 seed = (seed * 16807) % 2147483647
                 return seed / 2147483647
@@ -123,6 +126,8 @@ describe("failures at several load balancers", function()
         local alone, together = lost_in(false), lost_in(true)
         assert.is_true(alone > 850) -- among some 900: each loses all of its requests
         assert.is_true(together < alone / 4)
+        assert.is_true(lost_in(false, 5) < alone / 2) -- by failures in a row
+        assert.is_true(lost_in(true, 5) < alone / 4)
     end)
 
     it("of one alone take it from nobody at whom it does well: it may have lost its own way to the server", function()

@@ -59,7 +59,8 @@ describe("the options", function()
     it("give every upstream retries, passive checks and ejection", function()
         local web = options.check(with()).upstreams.web
         assert.same({ 2, 3, 10 }, { web.retries, web.max_fails, web.fail_timeout_s })
-        assert.same({ error_rate = 0.5, requests = 5, interval_s = 1, base_s = 5, max_s = 300, share = 0.34 },
+        assert.same({ error_rate = 0.5, requests = 5, consecutive = 5, interval_s = 1, base_s = 5, max_s = 300,
+                      share = 0.34 },
                     web.eject)
         assert.is_nil(web.check)
         assert.is_nil(web.picker)

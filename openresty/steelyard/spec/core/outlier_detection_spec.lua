@@ -1,7 +1,13 @@
 local json = require "steelyard.core.json"
 local outlier_detection = require "steelyard.core.outlier_detection"
 
-local SETTINGS = { error_rate = 0.5, requests = 5, interval_s = 1, base_s = 5, max_s = 12, share = 0.34 }
+local SETTINGS = {
+    error_rate = 0.5, requests = 5, consecutive = 5, interval_s = 1, base_s = 5, max_s = 12, share = 0.34,
+}
+
+--- Settings by which windows alone, or failures in a row alone, eject.
+local BY_WINDOW, BY_RUN = setmetatable({ consecutive = 0 }, { __index = SETTINGS }),
+                          setmetatable({ requests = 1000000 }, { __index = SETTINGS })
 
 
 --- A cluster that judges once a second, and keeps its memory as JSON, like the workers of nginx.
@@ -77,7 +83,7 @@ describe("ejection", function()
     end)
 
     it("does not add up old turns", function()
-        local peers = cluster()
+        local peers = cluster(BY_WINDOW)
         assert.equal("", peers.turn({ a = GOOD, b = { 0, 4 }, c = GOOD }))
         for _ = 1, 9 do
             peers.turn({ a = GOOD, b = IDLE, c = GOOD })
@@ -131,7 +137,7 @@ describe("ejection", function()
     end)
 
     it("never takes out the last peer, with any share", function()
-        local peers = cluster({ error_rate = 0.5, requests = 5, base_s = 5, max_s = 12, share = 1 })
+        local peers = cluster({ error_rate = 0.5, requests = 5, consecutive = 5, base_s = 5, max_s = 12, share = 1 })
         assert.equal("eject a 5", peers.turn({ a = BAD, b = GOOD }))
         for _ = 1, 3 do
             assert.equal("", peers.turn({ a = GOOD, b = BAD })) -- a got a few all the same
@@ -139,7 +145,7 @@ describe("ejection", function()
     end)
 
     it("may always take out one, however small the share", function()
-        local peers = cluster({ error_rate = 0.5, requests = 5, base_s = 5, max_s = 12, share = 0 })
+        local peers = cluster({ error_rate = 0.5, requests = 5, consecutive = 5, base_s = 5, max_s = 12, share = 0 })
         assert.equal("eject a 5", peers.turn({ a = BAD, b = GOOD }))
     end)
 
@@ -218,5 +224,115 @@ describe("ejection", function()
         peers.turn({ a = GOOD, b = BAD, c = GOOD })
         peers.now = peers.now - 3600
         assert.equal("return b", peers.turn({ a = GOOD, b = IDLE, c = GOOD }))
+    end)
+end)
+
+
+describe("ejection by failures in a row", function()
+    local LATE, GOOD_LATE = { 0, 1 }, { 1, 0 }
+
+    --- Turns in which each peer in turn gets one try: the nth turn's, of three peers.
+    local function in_turn(turn, of_b)
+        local tries = { a = IDLE, b = IDLE, c = IDLE }
+        local id = ({ "a", "b", "c" })[(turn - 1) % 3 + 1]
+        tries[id] = id == "b" and of_b or GOOD_LATE
+        return tries
+    end
+
+    it("takes out a peer with a try each three turns, after six of them", function()
+        local peers = cluster()
+        for turn = 1, 16 do
+            assert.equal("", (peers.turn(in_turn(turn, LATE))))
+        end
+        local said, decisions = peers.turn(in_turn(17, LATE))
+        assert.equal("eject b 5", said)
+        assert.equal("6 tries in a row failed, and 0 of 10 at the others", decisions[1].reason)
+    end)
+
+    it("takes out a peer after five tries if the others have many good ones", function()
+        local peers = cluster(BY_RUN)
+        for _ = 1, 4 do
+            assert.equal("", (peers.turn({ a = GOOD, b = LATE, c = GOOD })))
+        end
+        assert.equal("eject b 5", (peers.turn({ a = GOOD, b = LATE, c = GOOD })))
+    end)
+
+    it("takes out none with `consecutive = 0`", function()
+        local peers = cluster(BY_WINDOW)
+        for turn = 1, 300 do
+            assert.equal("", peers.turn(in_turn(turn, LATE)))
+        end
+    end)
+
+    it("needs as many as `consecutive` says", function()
+        local peers = cluster(setmetatable({ consecutive = 9 }, { __index = BY_RUN }))
+        for turn = 1, 25 do
+            assert.equal("", (peers.turn(in_turn(turn, LATE))))
+        end
+        assert.equal("eject b 5", (peers.turn(in_turn(26, LATE))))
+    end)
+
+    it("begins again after a completed try", function()
+        local peers = cluster(BY_RUN)
+        for turn = 1, 300 do
+            assert.equal("", peers.turn(in_turn(turn, turn % 12 == 2 and GOOD_LATE or LATE)))
+        end
+    end)
+
+    it("takes out no peer while all fail, nor after that for tries of that time", function()
+        local peers = cluster(BY_RUN)
+        for _ = 1, 60 do
+            assert.equal("", peers.turn({ a = LATE, b = LATE, c = LATE }))
+        end
+        -- The others get many good tries, and b none: then one that fails, and one that does not.
+        for _ = 1, 20 do
+            assert.equal("", peers.turn({ a = GOOD, b = IDLE, c = GOOD }))
+        end
+        assert.equal("", peers.turn({ a = GOOD, b = LATE, c = GOOD }))
+        assert.equal("", peers.turn({ a = GOOD, b = GOOD_LATE, c = GOOD }))
+    end)
+
+    it("takes out none if the others have no tries", function()
+        local peers = cluster(BY_RUN)
+        for _ = 1, 100 do
+            assert.equal("", peers.turn({ a = IDLE, b = LATE, c = IDLE }))
+        end
+    end)
+
+    it("takes out none in 30,000 tries of an application that fails one in five", function()
+        local seed = 1
+        local function draw()
+            seed = (seed * 16807) % 2147483647
+            return seed / 2147483647
+        end
+        local peers, ejected = cluster(BY_RUN), 0
+        for turn = 1, 30000 do
+            local id = ({ "a", "b", "c" })[turn % 3 + 1]
+            local tries = { a = IDLE, b = IDLE, c = IDLE }
+            tries[id] = draw() < 0.2 and LATE or GOOD_LATE
+            ejected = ejected + (string.find(peers.turn(tries), "eject") and 1 or 0)
+        end
+        assert.equal(0, ejected)
+    end)
+
+    it("comes again after two tries while the peer is on probation", function()
+        local peers = cluster(BY_RUN)
+        local turns = {}
+        for turn = 1, 60 do
+            local out = peers.memory.b and peers.memory.b.until_s
+            local said = peers.turn(in_turn(turn, out and IDLE or LATE))
+            if said ~= "" then
+                turns[#turns + 1] = turn .. " " .. said
+            end
+        end
+        assert.same({ "17 eject b 5", "22 return b", "26 eject b 10", "36 return b", "41 eject b 12", "53 return b",
+                      "59 eject b 12" }, turns)
+    end)
+
+    it("forgets a run after ten minutes", function()
+        local peers = cluster(BY_RUN)
+        for turn = 1, 3000 do
+            assert.equal("", peers.turn({ a = GOOD_LATE, b = turn % 150 == 1 and LATE or IDLE, c = GOOD_LATE }))
+        end
     end)
 end)

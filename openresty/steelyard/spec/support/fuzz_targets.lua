@@ -246,7 +246,7 @@ local function judge_report(text)
 end
 
 
-local EJECT = { error_rate = 0.5, requests = 5, base_s = 5, max_s = 300, share = 0.34 }
+local EJECT = { error_rate = 0.5, requests = 5, consecutive = 5, base_s = 5, max_s = 300, share = 0.34 }
 
 --- Another load balancer's failures, beside some at this one. With any figures, at most one server of three is ejected.
 local function judge_failures(text)

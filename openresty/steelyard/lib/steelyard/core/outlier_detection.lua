@@ -9,7 +9,9 @@
 --             f/n - F/N >= MIN_DIFFERENCE,                 no peer of an app that answers 500 everywhere
 --             f/n - F/N >= Z sqrt(p (1 - p) (1/n + 1/N))   p = (f + F)/(n + N): no chance
 --
--- A window too thin for a verdict stays open, for up to MAX_TURNS: pickers send a failing peer few requests. The worst
+-- A window too thin for a verdict stays open, for up to MAX_TURNS: pickers send a failing peer few requests. Beside it,
+-- failures in a row are counted for longer (core/consecutive_failures): windows of a peer with a try each three seconds
+-- are always too thin. The worst
 -- are ejected first, as long as at most `share` of the peers (at least one, never all) are out at one moment. An
 -- ejection lasts base_s times its number of repetitions, at most max_s. After an equal time without being bad, one
 -- repetition is forgiven. A returned peer is on probation: PROBATION_TRIES tries are enough for a verdict, until one
@@ -24,6 +26,9 @@
 --   row: address, times, out_s of the last ejection; until_s while it is out;
 --        good_from_s since when it is good; probation;
 --        window { completed, failed, others_completed, others_failed, turns }; while it is out, the reason
+--        run: its failures in a row (core/consecutive_failures)
+
+local consecutive_failures = require "steelyard.core.consecutive_failures"
 
 -- The least difference of failure rates, and its least number of standard deviations.
 local MIN_DIFFERENCE, Z = 0.2, 4
@@ -62,9 +67,11 @@ end
 
 
 local function words(window)
-    return string.format("%d of %d tries failed, and %d of %d at the others%s", window.failed,
-                         window.completed + window.failed, window.others_failed,
-                         window.others_completed + window.others_failed,
+    local tries = window.completed + window.failed
+    return string.format("%s failed, and %d of %d at the others%s",
+                         window.in_a_row and tries .. " tries in a row"
+                         or string.format("%d of %d tries", window.failed, tries),
+                         window.others_failed, window.others_completed + window.others_failed,
                          window.balancers and ", of " .. window.balancers .. " load balancers" or "")
 end
 
@@ -99,6 +106,22 @@ local function with_others(window, reports, most)
         sum.balancers = sum.balancers + 1
     end
     return sum
+end
+
+
+--- Judge the failures in a row of a peer in use; return them as a window if they show it is bad, or nil.
+local function judge_run(row, figure, pool, settings)
+    local run, is_news = consecutive_failures.after(row.run, figure.completed, figure.failed,
+                                                    pool.completed - figure.completed, pool.failed - figure.failed)
+    row.run = run
+    local needed = row.probation and math.min(PROBATION_TRIES, settings.consecutive) or settings.consecutive
+    if needed > 0 and is_news and consecutive_failures.is_bad(run, needed, row.probation) then
+        return {
+            completed = 0, failed = run.failed,
+            others_completed = run.others_completed, others_failed = run.others_failed,
+            turns = run.turns, in_a_row = true,
+        }
+    end
 end
 
 
@@ -151,7 +174,8 @@ local function eject(candidate, settings, now)
     local row, figure = candidate.row, candidate.figure
     row.times = row.times + 1
     row.out_s = math.min(settings.base_s * row.times, settings.max_s)
-    row.until_s = now + row.out_s
+    row.until_s, row.run = now + row.out_s, nil
+    row.window = candidate.shown.balancers and row.window or candidate.shown
     local decision = {
         action = "eject", id = figure.id, address = figure.address, out_s = row.out_s, reason = words(candidate.shown),
     }
@@ -166,7 +190,7 @@ end
 --        } since the last turn; `others` lists the windows of other load balancers with failures at the peer, nil
 --        without any
 -- @param pool    peers (how many may be picked), and completed, failed of all of them
--- @param settings error_rate, requests, base_s, max_s, share
+-- @param settings error_rate, requests, consecutive, base_s, max_s, share
 -- @return memory, and decisions: { action = "eject" | "return", id, address, out_s, reason }
 function _M.judge(memory, figures, pool, settings, now)
     local after, decisions, candidates, out = {}, {}, {}, 0
@@ -180,17 +204,18 @@ function _M.judge(memory, figures, pool, settings, now)
             out = out + 1
         else
             if row.until_s then
-                row.until_s, row.probation, row.good_from_s, row.window = nil, true, now, nil
+                row.until_s, row.probation, row.good_from_s, row.window, row.run = nil, true, now, nil, nil
                 decisions[#decisions + 1] = { action = "return", id = figure.id, address = figure.address }
             end
-            local shown = judge_window(row, figure, pool, settings, now)
+            local by_run = judge_run(row, figure, pool, settings)
+            local shown = judge_window(row, figure, pool, settings, now) or by_run
             if shown then
                 candidates[#candidates + 1] = { row = row, figure = figure, shown = shown }
             else
                 forgive(row, now)
             end
         end
-        if row.until_s or row.times > 0 or row.window then
+        if row.until_s or row.times > 0 or row.window or row.run then
             after[figure.id] = row
         end
     end

@@ -22,6 +22,7 @@ local QUEUE = { { "size", WHOLE, 1, 1000000, 100 }, { "timeout_s", SECONDS, 0.00
 local EJECT = {
     { "error_rate", NUMBER, 0.01, 1, 0.5 },
     { "requests", WHOLE, 1, 1000000, 5 },
+    { "consecutive", WHOLE, 0, 1000000, 5 },
     { "interval_s", SECONDS, 0.1, 3600, 1 },
     { "base_s", SECONDS, 0.1, 3600, 5 },
     { "max_s", SECONDS, 0.1, 86400, 300 },
