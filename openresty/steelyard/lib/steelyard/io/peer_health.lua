@@ -3,6 +3,8 @@
 --
 --   out/<upstream>/<id>/<kind>   a mark: "<until> <gone>\n<address>\n<why>", both by the monotonic clock
 --   fails/<upstream>/<id>/<address>   tries without an answer, within fail_timeout_s
+--   fails/<upstream>/url/<url>   the id of the peer at which this URL got no answer, "" if there are several
+--   fails/<upstream>/<id>/<address>/url/<url>   there if it got none at this peer
 --   probe/<upstream>/<id>/<by>   there for fail_timeout_s after a probe was sent, by a request or a subrequest
 --   health/<upstream>            raised at each change; workers compare it
 --   health/<upstream>/<n>        the id of the peer of change n, for JOURNAL_S
@@ -156,12 +158,29 @@ function _M:clear(upstream, peer, kind)
 end
 
 
+--- Note that a URL got no answer at a peer. Return whether that counts: it does not if the peer has failed it before,
+-- and another peer has, too. The notes live as long as the count.
+local function is_peer_s_fault(dict, upstream, peer, url, ttl_s)
+    local prefix, suffix = "fails/" .. upstream, "/url/" .. ngx.crc32_long(url)
+    local _, err = dict:add(prefix .. "/" .. peer.id .. "/" .. peer.address .. suffix, true, ttl_s)
+    local first = dict:get(prefix .. suffix)
+    local elsewhere = first ~= nil and first ~= peer.id
+    if first == nil or elsewhere and first ~= "" then
+        dict:set(prefix .. suffix, elsewhere and "" or peer.id, ttl_s)
+    end
+    return err ~= "exists" or not elsewhere
+end
+
+
 --- Why a try without an answer takes a peer out; nil if it does not. One try takes out a half-open peer, max_fails
 -- tries within fail_timeout_s any other one. The count then begins anew.
-local function why_out(dict, upstream, peer, settings)
+-- @param url that no server has answered, or nil
+local function why_out(dict, upstream, peer, settings, url)
     local mark = mark_at(dict, mark_key(upstream, peer.id, "fails"))
     if mark and mark.address == peer.address and mark.half_open then
         return "it did not answer again"
+    elseif url and not is_peer_s_fault(dict, upstream, peer, url, settings.fail_timeout_s) then
+        return nil
     end
     local max_fails, key = settings.max_fails, "fails/" .. upstream .. "/" .. peer.id .. "/" .. peer.address
     local fails = dict:incr(key, 1, 0, settings.fail_timeout_s)
@@ -183,9 +202,11 @@ end
 
 --- Count a try that got no answer at all, and take the peer out if that was the last one allowed.
 -- @param settings max_fails (0: never), fail_timeout_s; no_half_open: after fail_timeout_s the peer is back at once
-function _M:failed(upstream, peer, settings)
+-- @param url the request's, if no server has answered it; nil: the server is at fault. A URL that gets no answer at
+--        several servers counts once at each
+function _M:failed(upstream, peer, settings, url)
     local timeout_s = settings.fail_timeout_s
-    local why = settings.max_fails > 0 and why_out(self.dict, upstream, peer, settings)
+    local why = settings.max_fails > 0 and why_out(self.dict, upstream, peer, settings, url)
     if why and self:mark(upstream, peer, "fails", why, timeout_s, settings.no_half_open and 0 or HALF_OPEN_S) then
         ngx.log(ngx.NOTICE, "steelyard: upstream ", upstream, ": ", peer.id, " (", peer.address, ") is out for ",
                 timeout_s, " s: ", why)

@@ -227,6 +227,21 @@ local function correct_last(var, entry, outcome, live, address)
 end
 
 
+--- The URL that try i may have failed by, for max_fails: "GET /report" if no server of its pass has answered it. Nil if
+-- the try is the server's own fault: another one has answered, or there was no connection.
+local function suspect_url(var, outcomes, earlier, i)
+    if not outcomes[i].connected then
+        return nil
+    end
+    for j = 1, #outcomes do
+        if outcomes[j].answered and earlier[j] == earlier[i] then
+            return nil
+        end
+    end
+    return get_method() .. " " .. var.uri
+end
+
+
 --- Count the tries of a request with several, each for the upstream that it was at.
 local function count_each(requests, entry, at)
     local tries, var = entry.tries, ngx.var
@@ -257,7 +272,7 @@ local function count_each(requests, entry, at)
         if outcome.answered then
             worker.answered(name, tries[i])
         elseif outcome.verdict == "failed" then
-            worker.unanswered(name, tries[i])
+            worker.unanswered(name, tries[i], suspect_url(var, outcomes, earlier, i))
             if over_budget and (i == n or earlier[i + 1] ~= pass) then
                 worker.retry_refused(name)
             end

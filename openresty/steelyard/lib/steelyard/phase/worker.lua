@@ -97,10 +97,11 @@ end
 
 
 --- Count a try that got no answer at all against its server (max_fails).
-function _M.unanswered(name, peer)
+-- @param url that no server has answered, or nil (io/peer_health)
+function _M.unanswered(name, peer, url)
     local live = _M.upstreams[name]
     if live and live.settings.max_fails > 0 then
-        _M.health:failed(name, peer, live.settings)
+        _M.health:failed(name, peer, live.settings, url)
     end
 end
 
