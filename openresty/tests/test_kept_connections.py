@@ -20,17 +20,21 @@ BLOCK = """
 
 
 def start(
-    rig: Rig, servers: list[KeepsConnections], locations: str, names: dict[str, int], more: str = ""
+    rig: Rig,
+    servers: list[KeepsConnections],
+    locations: str,
+    names: dict[str, int],
+    more: dict[str, str] | None = None,
 ) -> Edge:
-    """Start an nginx in which each upstream has these servers, and the named number of retries."""
+    """Start an nginx in which each upstream has these servers, the named number of retries, and `more`."""
     peers = [(f"s{n}", server.address, 1, "up") for n, server in enumerate(servers)]
     for name in ("web", *names):
         rig.publish(peers, generation=1, upstream=name)
-    options = "".join(f"{name} = {{ {OFF}, retries = {count}, {more} }}, " for name, count in names.items())
+    options = f"web = {{ {OFF} }}, "
+    for name, count in names.items():
+        options += f"{name} = {{ {OFF}, retries = {count}, {(more or {}).get(name, '')} }}, "
     blocks = "".join(BLOCK.format(name=name) for name in names)
-    edge = rig.edge(
-        options=f"upstreams = {{ web = {{ {OFF} }}, {options} }},", servers=f"{locations} }} {blocks}"
-    )
+    edge = rig.edge(options=f"upstreams = {{ {options} }},", servers=f"{locations} }} {blocks}")
     for name in ("web", *names):
         edge.wait_for(1, upstream=name)
     return edge
@@ -52,8 +56,10 @@ def test_a_request_visits_no_more_servers_than_retries_allow(rig: Rig) -> None:
         locations += (
             f"location /limit/{limit} {{ proxy_next_upstream_tries {limit}; proxy_pass http://web; }} "
         )
+    locations += "location /spent { proxy_pass http://spent; } "
     with keeping(6) as servers:
-        edge = start(rig, servers, locations, NUMBERS)
+        budget = {"spent": "retry_budget = { share = 0, min_per_s = 0 }"}
+        edge = start(rig, servers, locations, {**NUMBERS, "spent": 2}, budget)
         due = {f"/{name}": visited for name, visited in VISITED.items()}
         due |= {f"/limit/{limit}": limit for limit in (1, 2, 3)}
         for path, visited in due.items():
@@ -73,6 +79,15 @@ def test_a_request_visits_no_more_servers_than_retries_allow(rig: Rig) -> None:
         # OpenResty's nginx does not ask for a further try, so Steelyard does not refuse one.
         assert reasons[2:] in ([], ["retries = 1 allows no more tries"])
         sends(servers)
+        # The budget bounds them, too: a first refusal is by Steelyard, later ones are by nginx or Steelyard.
+        for _ in range(2):
+            warm(servers, lambda: edge.get("/spent").status)
+            hang_up(servers)
+            answer = edge.get("/spent")
+            assert sends(servers) == [1] + [0] * 5
+            assert (answer.status, answer.json()["tries"][0]["status"]) == (502, 502)
+        assert edge.upstream("spent")["retries"] == 0
+        rig.wait_until(lambda: edge.upstream("spent")["retries_refused"] == 2, "each refusal is counted once")
         # A request that must not be done twice goes to one server.
         warm(servers, lambda: edge.get("/two").status)
         hang_up(servers)
@@ -85,7 +100,7 @@ def test_the_only_server_is_asked_again_once_and_not_without_retries(rig: Rig) -
     locations += "location /limit { proxy_next_upstream_tries 1; proxy_pass http://two; } "
     with keeping(1) as servers:
         # The request's own place must not keep it from the server.
-        edge = start(rig, servers, locations, NUMBERS, more="max_conns = 1")
+        edge = start(rig, servers, locations, NUMBERS, dict.fromkeys(NUMBERS, "max_conns = 1"))
         due = {"/two": 2, "/one": 2, "/four": 2, "/none": 1, "/limit": 1}
         for path, times in due.items():
             warm(servers, lambda path=path: edge.get(path).status)  # type: ignore[misc]

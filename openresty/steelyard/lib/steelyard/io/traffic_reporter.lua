@@ -100,12 +100,12 @@ end
 --- The peers' ids, and the figures of each since the last report. Empty while the bootstrap list is served: its peers
 -- are counted, but they have no names for a report.
 local function figures_of(self, name, live, measured, breathe)
-    local served = live.table and live.table.peers or {}
+    local served, rung = live.table and live.table.peers or {}, live.rung
     local fields = live.costs and WITH_COST or FIELDS
     local totals, before, departed = self.counters:since_last("reported/" .. name, served, fields, breathe)
     forget_addresses(self, departed or {})
     local ids, figures, nothing = {}, {}, { completed = 0, failed = 0, latency_ms = 0, untimed = 0, cost = 0 }
-    if live.rung == "bootstrap" then
+    if rung == "bootstrap" then
         return ids, figures
     end
     for i = 1, #served do
