@@ -1,5 +1,9 @@
-"""Internal redirects: each try counts for the upstream that it was at."""
+"""Internal redirects: a try counts for its own upstream, and a server is free once nginx has left it."""
 
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -7,6 +11,7 @@ import pytest
 from openresty.tests.nginx_process import Edge
 from openresty.tests.rig import Rig
 from openresty.tests.test_reports import Reports
+from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
@@ -37,13 +42,17 @@ location @full {
 }
 }"""
 UPSTREAMS = ("dead", "spare", "lost", "files", "picky", "priced", "dearer", "full")
-BLOCKS = "".join(
-    f"""
-    upstream {name} {{
-      server 0.0.0.1; balancer_by_lua_block {{ require("steelyard").balance("{name}") }}
-    }}"""
-    for name in UPSTREAMS
-)
+
+
+def blocks(*names: str) -> str:
+    """Return the upstream blocks of these upstreams."""
+    return "".join(
+        f"""
+        upstream {name} {{
+          server 0.0.0.1; balancer_by_lua_block {{ require("steelyard").balance("{name}") }}
+        }}"""
+        for name in names
+    )
 
 
 def only_peer(edge: Edge, upstream: str) -> Any:
@@ -72,7 +81,7 @@ def test_each_try_is_judged_as_one_of_its_own_upstream(rig: Rig) -> None:
         rig.publish([("server", server.address, 1, "up")], generation=1, upstream=name)
     listed = "".join(f'{name} = {{ bootstrap = {{"{at}"}}, {given} }}, ' for name, (at, given) in own.items())
     options = f"report_interval_s = 2, upstreams = {{ {listed} }},"
-    edge = rig.edge(options=options, servers=LOCATIONS + BLOCKS)
+    edge = rig.edge(options=options, servers=LOCATIONS + blocks(*UPSTREAMS))
     for name in ("priced", "dearer"):
         edge.wait_for(1, upstream=name)
 
@@ -133,3 +142,103 @@ def test_each_try_is_judged_as_one_of_its_own_upstream(rig: Rig) -> None:
     # The request's own earlier try takes up no room.
     assert edge.get("/full").server == "full"
     rig.wait_until(lambda: only_peer(edge, "full")["completed"] == 2, "both of its tries")
+
+
+BIG = 30_000_000  # more than the buffers of two sockets
+
+RELEASE = """
+  header_filter_by_lua_block { require("steelyard").release() }
+  body_filter_by_lua_block { require("steelyard").release() }"""
+
+# A server answers at /<upstream>/, and nginx goes on to content of its own, which the client reads slowly.
+SLOWLY_READ = f"""
+location /to_file/ {{ proxy_pass http://to_file; }}
+location = /file {{ internal; alias @FOLDER@/big; }}
+location /released/ {{ proxy_pass http://released; {RELEASE} }}
+location = /released-file {{ internal; alias @FOLDER@/big; {RELEASE} }}
+location /to_other/ {{ proxy_pass http://to_other; }}
+location = /other {{ internal; rewrite ^ /?bytes={BIG} break; proxy_pass http://other; }}
+location /limited/ {{
+  access_by_lua_block {{ require("steelyard").limit("limited") }} proxy_pass http://limited;
+}}
+location /missing/ {{ proxy_pass http://missing; proxy_intercept_errors on; error_page 404 = /file; }}
+location /twice/ {{ proxy_pass http://twice; }}
+location = /second {{ internal; rewrite ^ / break; proxy_pass http://second; }}
+location /buffered/ {{ proxy_pass http://buffered; }}
+location /gone {{ proxy_pass http://gone; {RELEASE} }}
+location /worked-on {{ proxy_pass http://to_file; }}
+}}
+"""
+LEADING_TO = {
+    "to_file": "/file", "released": "/released-file", "to_other": "/other", "limited": "/file",
+    "twice": "/second", "second": "/file",
+}  # fmt: skip
+
+
+@contextlib.contextmanager
+def slow_clients(edge: Edge, path: str, count: int) -> Iterator[list[bytes]]:
+    """Ask for a large answer and read its status line; the rest is not read before the end."""
+    with contextlib.ExitStack() as stack:
+        statuses = []
+        for _ in range(count):
+            client = stack.enter_context(contextlib.closing(socket.socket()))
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.settimeout(PATIENCE_S)
+            client.connect(("127.0.0.1", edge.port))
+            client.sendall(f"GET {path} HTTP/1.1\r\nHost: e\r\n\r\n".encode())
+            statuses.append(client.recv(len("HTTP/1.1 200"), socket.MSG_WAITALL)[-3:])
+        yield statuses
+
+
+def test_a_server_is_free_when_nginx_has_left_it(rig: Rig) -> None:
+    names = (*LEADING_TO, "missing", "buffered")
+    servers = {name: rig.backend(name) for name in names}
+    for name, to in LEADING_TO.items():
+        servers[name].headers["X-Accel-Redirect"] = to
+    servers["missing"].statuses["/missing/"] = 404
+    other, gate = rig.backend("other"), threading.Event()
+    servers["to_file"].holds["/worked-on"] = gate
+    listed = "".join(
+        f'{name} = {{ bootstrap = {{"{server.address}"}}, max_conns = 2 }},'
+        for name, server in servers.items()
+    )
+    out_at_once = "max_fails = 1, fail_timeout_s = 0.2, eject = false, retries = 0"
+    listed += f'gone = {{ bootstrap = {{"{rig.dead_address()}"}}, {out_at_once} }},'
+    edge = rig.edge(
+        options=f"upstreams = {{ {listed} }},",
+        servers=f"{SLOWLY_READ} upstream other {{ server {other.address}; }} {blocks(*names, 'gone')}",
+    )
+    with (edge.log.parent / "big").open("wb") as big:
+        big.truncate(BIG)
+    for name in [name for name in names if name != "second"]:
+        path = f"/{name}/?bytes={BIG if name == 'buffered' else 0}"
+        with slow_clients(edge, path, 2) as first:
+            if name == "buffered":
+                # nginx reads the answer into a file; only then is it done with the server.
+                rig.wait_until(lambda: only_peer(edge, "buffered")["in_flight"] == 0, "nginx has all of it")
+            with slow_clients(edge, path, 2) as more:
+                assert (name, first, more) == (name, [b"200"] * 2, [b"200"] * 2)
+            rig.wait_until(lambda: all(only_peer(edge, at)["in_flight"] == 0 for at in names), "all are free")
+
+    # An error page of nginx passes the same filters as an answer: a half-open server does not answer by it.
+    edge.get("/gone")
+    rig.wait_until(lambda: only_peer(edge, "gone")["health_reason"] == "a try got no answer", "it is out")
+    rig.wait_until(lambda: only_peer(edge, "gone")["out_for_s"] is None, "it is half-open")
+    edge.get("/gone")
+    rig.wait_until(
+        lambda: only_peer(edge, "gone")["health_reason"] == "it did not answer again", "it stays out"
+    )
+    assert not edge.logged("answers again")
+
+    # A server that is still at work is full.
+    threads = [threading.Thread(target=edge.get, args=["/worked-on"]) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        rig.wait_until(lambda: len(servers["to_file"].received) >= 2 + 2 + 2, "both requests are there")
+        seen = {only_peer(edge, "to_file")["in_flight"] for _ in range(20)}
+        assert (seen, edge.get("/worked-on").status) == ({2}, 503)
+    finally:
+        gate.set()
+        for thread in threads:
+            thread.join()

@@ -4,7 +4,7 @@ local peer_stats = require "steelyard.core.peer_stats"
 local A, B = { id = "a", address = "a:80", cell = 0 }, { id = "b", address = "b:80", cell = 1 }
 
 -- Everything noted by phase/ about a request: fields of its entry, and of the groups in it.
-local NOTED = { "upstream", "explained", "client", "event_ms", "context" }
+local NOTED = { "upstream", "explained", "client", "event_ms", "context", "server" }
 local NOTED_IN_GROUPS = {
     reservation = { "peer", "upstream", "changes", "waited" },
     price = { "upstream", "weight", "cost" },
@@ -138,6 +138,26 @@ describe("the open requests", function()
         assert.same({ false, 2 }, { book:close_ended() })
         assert.same({ web = 2 }, book:take_unlogged())
         assert.is_truthy(book:find(2, 2))
+    end)
+
+    it("lets go of a server that has no more work for an open request", function()
+        local book = open_requests.new(new_stats())
+        for key = 1, 3 do
+            book.watch_end(book:entry(key, key))
+            book:picked(book:entry(key, key), A)
+        end
+        book:release(book:entry(3, 3))
+        local asked = {}
+        local function is_over(entry, key)
+            asked[#asked + 1] = key
+            return entry.started == 1
+        end
+        assert.same({ false, 1 }, { book:close_ended(nil, is_over) })
+        table.sort(asked)
+        assert.same({ 1, 2 }, asked)
+        assert.same({ ["a:80"] = 1 }, select(2, taken(book)))
+        assert.is_truthy(book:find(1, 1))
+        assert.same({}, book:take_unlogged())
     end)
 
     it("counts a request when another one gets its key", function()

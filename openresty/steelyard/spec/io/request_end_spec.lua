@@ -27,5 +27,6 @@ describe("the end of a request, without nginx's function", function()
         local word = ffi.new("long[1]", 0)
         request_end.watch(word)
         assert.equal(0, tonumber(word[0]))
+        assert.is_false(request_end.is_over_at_server({ ended = word }, 1)) -- and reads no memory of nginx
     end)
 end)

@@ -268,10 +268,12 @@ function _M:abandon(key)
 end
 
 
---- Close the requests that have ended. A witness disappears some time after its request, with the garbage.
+--- Close the requests that have ended, and let go of the servers that have no more work for open ones. A witness
+-- disappears some time after its request, with the garbage.
 -- @param started left out, or a time
--- @return whether others with a witness that began before `started` are open, and how many were closed
-function _M:close_ended(started)
+-- @param is_over_at_server function(entry, key) for requests in flight; left out: they are at their server to the end
+-- @return whether others with a witness that began before `started` are open, and how many were in flight and are not
+function _M:close_ended(started, is_over_at_server)
     local others, closed = false, 0
     for key, entry in pairs(self.open) do
         if entry.watched then
@@ -279,6 +281,9 @@ function _M:close_ended(started)
                 others = others or started ~= nil and entry.started < started
             elseif entry.ended[0] ~= 0 then
                 self:abandon(key)
+                closed = closed + 1
+            elseif is_over_at_server and entry.held_cell and is_over_at_server(entry, key) then
+                release(self, entry)
                 closed = closed + 1
             end
         end

@@ -1,24 +1,31 @@
---- The end of an HTTP request: have nginx write to a word of memory when it comes, in any location.
+--- The end of an HTTP request, in any location; and the end of nginx's reading from its server.
 --
 -- nginx runs a request's cleanup handlers when the request ends, before its log phase, and after any internal redirect.
 -- No Lua can run in them. So the handler is a C function of every process with one pointer as its argument: libc's
 -- time(). It writes the seconds since 1970, which are never 0, to that address.
+--
+-- nginx adds a cleanup handler of its own when it begins to send a request to a server, with the request as its data.
+-- It clears that handler as soon as it is done with the server: it has the whole answer, or goes on to other content
+-- (X-Accel-Redirect, error_page). The client may still be reading.
 
 local base = require "resty.core.base"
 local ffi = require "ffi"
 
 ffi.cdef[[
-typedef struct { void (*handler)(void *); void *data; void *next; } steelyard_http_cleanup_t; // ngx_http_cleanup_t
+typedef struct steelyard_http_cleanup_s steelyard_http_cleanup_t; // ngx_http_cleanup_t
+struct steelyard_http_cleanup_s { void (*handler)(void *); void *data; steelyard_http_cleanup_t *next; };
 steelyard_http_cleanup_t *ngx_http_cleanup_add(void *request, size_t size);
 long steelyard_time(void *written_to) asm("time");
 ]]
 
-local C, get_request = ffi.C, base.get_request
+local C, cast, get_request = ffi.C, ffi.cast, base.get_request
+local pointer, uintptr = ffi.typeof("void *"), ffi.typeof("uintptr_t")
 
 -- In the guard word's place after a test run of the handler: any other value means that time() wrote beyond a `long`.
 local GUARD = 42
 
 local mark_ended -- the handler; nil if watch() can do nothing
+local unwatched = false -- whether a request has ever been left without the handler, for want of memory
 
 local _M = {}
 
@@ -55,7 +62,45 @@ function _M.watch(word)
     local cleanup = mark_ended and C.ngx_http_cleanup_add(get_request(), 0)
     if cleanup and cleanup ~= nil then
         cleanup.handler, cleanup.data = mark_ended, word
+    else
+        unwatched = true
     end
+end
+
+
+--- Find nginx's cleanup handler for the server that a request is in flight at; false if there is none.
+--
+-- The newest handlers come first. If balance() has called watch(), our handler comes just before nginx's for that
+-- server. Otherwise the newest is taken. It may be that of an upstream of nginx itself, after a redirect: the server
+-- then stays in flight for longer. An empty handler is added to get at the list, 24 bytes of the request's memory.
+local function find_server(entry, key)
+    local request, word = cast(pointer, cast(uintptr, key)), cast(pointer, entry.ended)
+    local is_watched_here = entry.tries.from > 1 or entry.reservation.upstream == nil
+    local cleanup, newest = C.ngx_http_cleanup_add(request, 0), false
+    while cleanup ~= nil do
+        local following = cleanup.next
+        if cleanup.data == word and is_watched_here and following ~= nil and following.data == request then
+            return following
+        elseif cleanup.data == request then
+            newest = newest or cleanup
+        end
+        cleanup = following
+    end
+    return newest
+end
+
+
+--- Whether nginx is done with the server of a request that is in flight and has not ended.
+-- @param entry its entry (core/request_entry), not of a subrequest
+-- @param key   its key (phase/request)
+function _M.is_over_at_server(entry, key)
+    if unwatched then
+        return false -- it may have ended, and its memory be gone
+    elseif entry.server == nil then
+        entry.server = find_server(entry, key)
+    end
+    local server = entry.server
+    return server and server.handler == nil
 end
 
 

@@ -9,6 +9,7 @@ local ended_requests = require "steelyard.phase.ended_requests"
 local limit = require "steelyard.phase.limit"
 local platform = require "steelyard.io.platform"
 local request = require "steelyard.phase.request"
+local request_end = require "steelyard.io.request_end"
 local request_entry = require "steelyard.core.request_entry"
 local retries = require "steelyard.core.retries"
 local untried_peers = require "steelyard.core.untried_peers"
@@ -239,8 +240,11 @@ end
 local function begin_pass(entry, counted)
     if not counted then
         entry = request.reopened_if_foreign(entry)
-    elseif entry.held_cell then
-        limit.release(entry)
+    else
+        if entry.held_cell then
+            limit.release(entry)
+        end
+        request_end.watch(entry.ended) -- once more: is_over_at_server() looks for the server of this pass beside it
     end
     request_entry.begin_pass(entry)
     return entry

@@ -1,4 +1,5 @@
---- Requests that ended in a location with a log_by_lua of its own: close them, so that they are no longer in flight.
+--- Requests that are no longer in flight. One that ended in a location with a log_by_lua of its own is closed. One whose
+-- server nginx is done with, while the client still reads, lets go of the server.
 --
 -- A look walks over all open requests of this worker. One comes with each tick (phase/worker), because a server may
 -- seem full to the other workers, too. Another one comes before a request is refused because all servers are full. If a
@@ -6,6 +7,7 @@
 -- would cost more.
 
 local clock = require "steelyard.io.clock"
+local request_end = require "steelyard.io.request_end"
 
 -- The shares of a core that looks may take: with the ticks, and for requests that would be refused. A look takes 0.5 ms
 -- with 10,000 open requests. Then 10 ms pass before the next one for a refused request.
@@ -13,6 +15,9 @@ local CORE_SHARE, CORE_SHARE_OF_REFUSALS = 0.005, 0.05
 
 -- The garbage to collect, 0.2 ms of work, each GARBAGE_INTERVAL_S while requests with a witness are open for that long.
 local GARBAGE_STEP_KB, GARBAGE_INTERVAL_S = 256, 1
+
+-- A connection in stream {} is at its server until it is closed.
+local is_over_at_server = ngx.config.subsystem == "http" and request_end.is_over_at_server or nil
 
 local next_look_s, next_garbage_s, next_refusal_s = 0, 0, 0
 
@@ -29,15 +34,15 @@ local function log(worker)
 end
 
 
---- Close the requests that have ended. Return what close_ended() returns, and the CPU time in seconds.
+--- Close and let go. Return what close_ended() returns, and the CPU time in seconds.
 local function look(requests, started)
     local began_s = clock.thread_cpu()
-    local others, closed = requests:close_ended(started)
+    local others, closed = requests:close_ended(started, is_over_at_server)
     return others, closed, clock.thread_cpu() - began_s
 end
 
 
---- Close the ended requests if a look is due, and log their number: they would be in flight for ever. In stream {} some
+--- Look if that is due, and log the number of closed requests: they would be in flight for ever. In stream {} some
 -- are found when their garbage is collected, and an idle worker does not collect by itself.
 function _M.close(worker)
     local now_s = clock.monotonic()
@@ -54,7 +59,7 @@ function _M.close(worker)
 end
 
 
---- Close the ended requests for one that found all servers full. Return whether there were any.
+--- Look for a request that found all servers full. Return whether any request is no longer in flight.
 function _M.make_room(worker)
     local now_s = clock.monotonic()
     if now_s < next_refusal_s then

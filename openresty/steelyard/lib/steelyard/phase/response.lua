@@ -3,8 +3,8 @@
 -- One line at http or server level serves a configuration that mixes our upstreams with nginx's own. A request without
 -- one of our upstreams has no entry. But one of our servers may still have answered it, and it counts for that server.
 --
--- A request is in flight at its server until the log phase, or until release() ends that earlier. nginx may go on
--- sending to a slow client after the server has finished, and a long open connection need not mean work.
+-- A request is in flight at its server until the log phase, unless release() or phase/ended_requests ends that earlier.
+-- nginx may go on sending to a slow client after the server has finished, and a long open connection need not mean work.
 
 local add_header = require("ngx.resp").add_header
 local limit = require "steelyard.phase.limit"
@@ -47,8 +47,16 @@ local function is_stream()
 end
 
 
+--- Whether the request is still in the location that it was sent to its last server from. Otherwise nginx is done with
+-- that server.
+local function is_same_location(entry)
+    return not is_internal() or entry.context and entry.context == ngx.ctx
+end
+
+
 --- End the request at its server before the log phase. In header_filter_by_lua: when a stream begins. In
--- body_filter_by_lua: when the server has sent its whole response. The client may not have got it yet.
+-- body_filter_by_lua: when the server has sent its whole response. The client may not have got it yet. In a location
+-- that an internal redirect led to: at once.
 function _M.release()
     local entry = open_entry()
     if not entry or not entry.held_cell then
@@ -60,10 +68,14 @@ function _M.release()
     else
         done = is_stream()
     end
-    if done then
+    if done or not is_same_location(entry) then
         local tries = entry.tries
-        local name, peer = request_entry.upstream_of(entry, tries.n), tries[tries.n]
-        worker.answered(name, peer) -- a stream may be open for hours before its log phase
+        local n = tries.n
+        local name, peer = request_entry.upstream_of(entry, n), tries[n]
+        local live = worker.upstreams[name]
+        if live and #live.half_open > 0 and outcomes_of(entry)[n].answered then -- and not an error page of nginx
+            worker.answered(name, peer) -- a stream may be open for hours before its log phase
+        end
         worker.requests:release(entry)
         limit.freed(name, peer)
     end
@@ -72,8 +84,7 @@ end
 
 --- Whether the answer is from the server of the last try, and not from an error_page or a cache.
 local function is_of_last_try(entry)
-    local is_same_location = not is_internal() or entry.context and entry.context == ngx.ctx
-    return entry.tries.n > 0 and is_same_location and not FROM_CACHE[ngx.var.upstream_cache_status]
+    return entry.tries.n > 0 and is_same_location(entry) and not FROM_CACHE[ngx.var.upstream_cache_status]
 end
 
 
