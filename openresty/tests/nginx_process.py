@@ -50,7 +50,7 @@ class Edge:
         self.log = folder / "error.log"
         self.expected: list[str] = []  # faults that the test causes
         folder.mkdir(exist_ok=True)
-        path = folder / "nginx.conf"
+        self._config = path = folder / "nginx.conf"
         path.write_text(config.replace("@PORT@", str(self.port)).replace("@FOLDER@", str(folder)))
         self._command = ["nginx", "-p", str(folder), "-c", str(path), "-e", str(self.log)]
         self._process = subprocess.Popen(self._command)
@@ -146,6 +146,12 @@ class Edge:
         """Return the process ids of the workers."""
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
         return [int(pid) for pid in children.read_text().split()]
+
+    def rewrite(self, old: str, new: str) -> None:
+        """Change a text of nginx.conf, for the next reload."""
+        before = self._config.read_text()
+        assert old in before
+        self._config.write_text(before.replace(old, new))
 
     def begin_reload(self) -> None:
         """Make nginx read its configuration again; old workers stay until their last request ends."""

@@ -41,7 +41,7 @@ ROWS: Mapping[str, tuple[str, ...]] = {
         "saved_tables",
         "table_acceptance",
         "chunk_reader connections http_client memcached_client peer_health shared_counters job_lock",
-        "signature backoff timers table_store",
+        "signature backoff timers dict_snapshot table_store",
         "shared_dict",
     ),
     "steelyard.phase": (
@@ -49,7 +49,7 @@ ROWS: Mapping[str, tuple[str, ...]] = {
         "status_pages limit",
         "request",
         "worker",
-        "upstream_sync",
+        "upstream_sync snapshot",
         "listed_upstreams left_behind session_closer",
     ),
     "steelyard": ("", "stream inference"),

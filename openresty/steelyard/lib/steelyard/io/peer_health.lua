@@ -305,6 +305,18 @@ local function marks_of(self, upstream, id, check_kind)
 end
 
 
+--- Append the keys of an upstream's marks to a list, for a new dict; as of this worker's last look.
+function _M:add_keys(keys, upstream)
+    local seen = self.seen[upstream] or NONE
+    keys[#keys + 1] = "health/" .. upstream
+    for id, marks in pairs(seen.marked or NONE) do
+        for _, mark in ipairs(marks) do
+            keys[#keys + 1] = mark_key(upstream, id, mark.kind == "check" and seen.check_kind or mark.kind)
+        end
+    end
+end
+
+
 --- The peers that are out: id -> { kind, reason, until_s, half_open }; and the time at which the first mark changes by
 -- itself, or nil. Both times are by the monotonic clock. until_s is nil if a check or the next request decides.
 -- @param check   the check in force (core/check_settings), or nil

@@ -45,6 +45,12 @@ function _M.new(dict)
 end
 
 
+--- Whether no worker has used the dict yet.
+function _M.is_unused(dict)
+    return not dict:get("workers")
+end
+
+
 --- Give this worker its slot.
 function _M:enter()
     self.slot = self.dict:incr("workers", 1, 0)

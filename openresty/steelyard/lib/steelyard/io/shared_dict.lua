@@ -54,9 +54,15 @@ local function lasting(ttl_s, spare_s)
 end
 
 
+--- What is left of a lifetime, in hundredths of a second.
+local function left(flags)
+    return bit.tobit(flags - math.floor(clock.now() * PER_S) % 2 ^ 32)
+end
+
+
 --- Whether the lifetime of a value is over.
 local function is_over(flags)
-    return flags ~= nil and bit.tobit(flags - math.floor(clock.now() * PER_S) % 2 ^ 32) <= 0
+    return flags ~= nil and left(flags) <= 0
 end
 
 
@@ -187,6 +193,20 @@ function _M:get(key)
         return nil
     end
     return value
+end
+
+
+--- Return a value, and how many seconds it has left, nil without a lifetime. Nil if there is none, or its lifetime is
+-- over.
+function _M:get_lasting(key)
+    local value, flags = self.dict:get(key)
+    if value == nil or is_over(flags) then
+        return nil
+    elseif flags then
+        return value, left(flags) / PER_S
+    end
+    local left_s = self.dict:ttl(key) -- a long lifetime has no flags
+    return value, left_s and left_s > 0 and left_s or nil
 end
 
 

@@ -52,6 +52,19 @@ local KEPT = {
 }
 
 
+-- Those to keep if the dict is replaced by one of another size. The text is the first: without it the others are of no
+-- use.
+local WORTH_KEEPING = { "table/", "order/", "source/", "seen/", "doubtful/", "unsaved/", "version/" }
+
+
+--- Append the keys of a table to a list, for a new dict.
+function _M.add_keys(keys, upstream)
+    for i = 1, #WORTH_KEEPING do
+        keys[#keys + 1] = WORTH_KEEPING[i] .. upstream
+    end
+end
+
+
 --- Open the store in a lua_shared_dict.
 function _M.new(dict)
     return setmetatable({ dict = dict, decoded = {}, unstored = {} }, mt)

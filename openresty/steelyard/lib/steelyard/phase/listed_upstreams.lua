@@ -27,7 +27,7 @@ local FORGET_AFTER_S = 2
 -- The key of the served names of the list.
 local SERVED = "listed_upstreams"
 
-local _M = {}
+local _M = { SERVED = SERVED }
 
 
 --- Forget an upstream, in this worker and in the shared dict.

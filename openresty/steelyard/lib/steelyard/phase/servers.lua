@@ -1,7 +1,7 @@
 --- An upstream's servers, for Lua in nginx.conf: read their state, and mark them up or down for all workers.
 --
 -- A server that is marked down is out like one that fails its checks: its weight stays, and when all are out, all are
--- used. Marks are in the shared dict: they outlive a reload, and end with nginx.
+-- used. Marks are in the shared dict: they outlive a reload, also one with a dict of another size, and end with nginx.
 
 local clock = require "steelyard.io.clock"
 local peer_health = require "steelyard.io.peer_health"

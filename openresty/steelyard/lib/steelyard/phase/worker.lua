@@ -31,6 +31,7 @@ local shared_counters = require "steelyard.io.shared_counters"
 local shared_dict = require "steelyard.io.shared_dict"
 local shared_stats = require "steelyard.io.shared_stats"
 local signature = require "steelyard.io.signature"
+local snapshot = require "steelyard.phase.snapshot"
 local table_store = require "steelyard.io.table_store"
 local timers = require "steelyard.io.timers"
 local traffic_reporter = require "steelyard.io.traffic_reporter"
@@ -159,6 +160,9 @@ local function jobs()
     end)
     job_lock.run(dict, "report", report_s, clock_phase.REPORT_S + clock_phase.spread_s(options.lb, report_s), function()
         _M.reporter:run(ngx.now(), clock.breather())
+    end)
+    job_lock.run(dict, "snapshot", snapshot.INTERVAL_S, nil, function()
+        snapshot.save(_M)
     end)
     if _M.others then
         job_lock.run(dict, "failures", failure_exchange.INTERVAL_S, nil, function()

@@ -1,0 +1,54 @@
+"""A lua_shared_dict of another size: nginx makes a new one at a reload, which begins with what was known."""
+
+from pathlib import Path
+
+import pytest
+
+from openresty.tests.nginx_process import Edge, one_upstream
+from openresty.tests.rig import Rig
+
+pytestmark = pytest.mark.integration
+
+SIZES = ("11m", "12m", "8m", "16m", "9m", "20m", "10m", "128k")
+LOCATION = """
+    location = /mark {
+      content_by_lua_block { ngx.say(require("steelyard").mark("web", "b", "down")) }
+    } }
+"""
+
+
+def is_saved(edge: Edge, key: str) -> bool:
+    """Tell whether the copy of the dict in memory is whole, and has a key."""
+    files = list(Path(f"/proc/{edge.worker_pids()[0]}/fd").iterdir())
+    copies = [file.read_bytes() for file in files if "steelyard-http" in str(file.readlink())]
+    return any(copy.startswith(b"steelyard 1 ") and key.encode() in copy for copy in copies)
+
+
+def test_a_resize_under_load_fails_no_request_and_forgets_no_mark(rig: Rig) -> None:
+    a, b = rig.backend("a"), rig.backend("b")
+    rig.publish([("a", a.address, 3, "up"), ("b", b.address, 1, "up")], generation=7)
+    silent = [(f"silent-{n:04}", f"127.1.{n // 250}.{n % 250}:9", 1, "up") for n in range(2000)]
+    rig.publish(silent, generation=7, upstream="big")
+    http = one_upstream(rig.memcached.port, "upstreams = { web = {}, big = {} },", LOCATION)
+    edge = rig.edge_of(http.replace("fetch_interval_s = 0.1", "fetch_interval_s = 1"), workers=2)
+    edge.wait_for(7, upstream="big")
+    assert edge.get("/mark").body == "true\n"
+    rig.wait_until(lambda: is_saved(edge, "out/web/b/marked"), "the mark is saved")
+    size = "10m"
+    with edge.under_load(4) as statuses:
+        for next_size in SIZES:
+            seen = len(statuses)
+            rig.wait_until(lambda seen=seen: len(statuses) > seen + 50, "requests are answered")
+            edge.rewrite(f"lua_shared_dict steelyard {size}", f"lua_shared_dict steelyard {next_size}")
+            edge.reload()
+            size = next_size
+            assert edge.upstream()["generation"] == 7
+    assert set(statuses) == {200}
+    assert edge.peer("b")["health_reason"] == "marked down"
+    assert edge.shares(4) == {"a": 4}
+    assert edge.logged("is a new one, and begins with what the last one had of 2 upstreams") == len(SIZES) - 1
+    # The last one has no room for the larger upstream.
+    assert edge.logged("is a new one, and begins with what the last one had of 1 upstreams") == 1
+    assert edge.logged("has no room for 1 upstreams: raise `lua_shared_dict steelyard` (now 128k)") == 1
+    rig.wait_until(lambda: edge.upstream("big")["refused"]["no_room"] > 0, "its table is refused")
+    assert (edge.upstream("big")["rung"], edge.upstream()["generation"]) == ("none", 7)
