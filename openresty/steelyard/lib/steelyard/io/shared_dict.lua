@@ -35,8 +35,8 @@ local LOG_EVERY_S = 60
 -- How much longer nginx's TTL is: more than time servers set a clock forward in operation.
 local SPARE_S = 60
 
--- Units of the flags in a second.
-local PER_S = 100
+-- Units of the flags in a second. A longer lifetime has none: its end would look like one in the past.
+local PER_S, MAX_S = 100, 1e7
 
 -- The dict's own keys, all numbers: the writes that found no room, the time of the last walk, and blocks in reserve.
 local REFUSED, CLEANED_AT, BLOCKS = "full/refused", "full/cleaned_at", "full/blocks"
@@ -47,9 +47,12 @@ local mt = { __index = _M }
 
 --- The arguments of a write for a lifetime: nginx's TTL and the flags, which must not be 0. None without a lifetime.
 local function lasting(ttl_s, spare_s)
-    if ttl_s then
-        local flags = math.floor((clock.now() + ttl_s) * PER_S) % 2 ^ 32
-        return ttl_s + (spare_s or SPARE_S), math.max(1, flags)
+    if ttl_s and ttl_s > MAX_S then
+        return ttl_s
+    elseif ttl_s then
+        -- nginx's flags are an int; what becomes of a larger number is undefined.
+        local flags = bit.tobit(math.floor((clock.now() + ttl_s) * PER_S) % 2 ^ 32)
+        return ttl_s + (spare_s or SPARE_S), flags == 0 and 1 or flags
     end
 end
 
