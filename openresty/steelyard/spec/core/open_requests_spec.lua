@@ -160,6 +160,24 @@ describe("the open requests", function()
         assert.same({}, book:take_unlogged())
     end)
 
+    it("hands out the probes of half-open peers that ended with an unknown outcome", function()
+        local book = open_requests.new(new_stats())
+        for key = 1, 4 do
+            local entry = book:entry(key, key)
+            entry.upstream, entry.probe = "web", key < 4 and A or nil
+            book:picked(entry, A)
+            book.watch_end(entry)[0] = key == 1 and 0 or 1700000000
+        end
+        book:picked(book:find(2, 2), B) -- its probe has failed
+        assert.same({ false, 3 }, { book:close_ended() })
+        assert.same({ { upstream = "web", peer = A } }, book:take_unknown_probes())
+        assert.same({}, book:take_unknown_probes())
+        book:close(1)
+        for key = 5, 8 do
+            assert.is_nil(book:entry(key, 0).probe)
+        end
+    end)
+
     it("counts a request when another one gets its key", function()
         local book = open_requests.new(new_stats())
         book:entry(1, 5).upstream = "web"

@@ -50,6 +50,7 @@ function _M.new(stats, options)
         counts = ffi.cast("double *", memory), -- one row per cell
         witnesses = setmetatable({}, { __mode = "v" }), -- entry -> its witness, while that is there
         unlogged = {}, -- upstream -> requests that ended without log()
+        unknown_probes = {}, -- { upstream, peer } of those that were a half-open peer's probe
         cells = {}, addresses = {}, -- the listed cells, which have counts to hand out, and their owners
     }, mt)
 end
@@ -260,9 +261,13 @@ end
 
 --- Close a request that has ended without being closed, and count it.
 function _M:abandon(key)
-    local name = self.open[key].upstream
+    local entry = self.open[key]
+    local name, tries = entry.upstream, entry.tries
     if name then
         self.unlogged[name] = (self.unlogged[name] or 0) + 1
+        if entry.probe and entry.probe == tries[tries.n] then -- it was not tried again after a failure there
+            self.unknown_probes[#self.unknown_probes + 1] = { upstream = name, peer = entry.probe }
+        end
     end
     self:close(key)
 end
@@ -289,6 +294,16 @@ function _M:close_ended(started, is_over_at_server)
         end
     end
     return others, closed
+end
+
+
+--- Return the probes among the requests that had to be closed in this way since the last call: { upstream, peer } each.
+function _M:take_unknown_probes()
+    local probes = self.unknown_probes
+    if #probes > 0 then
+        self.unknown_probes = {}
+    end
+    return probes
 end
 
 

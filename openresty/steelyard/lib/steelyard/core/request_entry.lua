@@ -37,6 +37,7 @@
 --   event_ms     ms from a stream's header to its first event, 0 before that event; nil if it is no stream
 --   context      the ngx.ctx of the internal location that it was sent to a server from
 --   server       where nginx notes that it is done with the server of its running pass; false: nowhere (io/request_end)
+--   probe        the half-open peer whose probe it claimed, or nil
 --   watched      whether its end is found if it is never closed (core/open_requests)
 --   ended        a `long`, not 0 once the request has ended; only the open requests' entries have it
 --
@@ -59,8 +60,8 @@ end
 function _M.new()
     local entry = with_room_for({
         started = 0, upstream = 0, tries = 0, held_cell = 0, held_extra = 0, reservation = 0, price = 0, place = 0,
-        retry = 0, failure = 0, explained = 0, client = 0, event_ms = 0, context = 0, server = 0, watched = 0,
-        ended = 0,
+        retry = 0, failure = 0, explained = 0, client = 0, event_ms = 0, context = 0, server = 0, probe = 0,
+        watched = 0, ended = 0,
     })
     entry.tries = with_room_for({ 0, 0, 0, n = 0, from = 0, in_flight = 0, stuck_after = 0, earlier = 0 })
     entry.tries.n, entry.tries.from = 0, 1
@@ -141,7 +142,7 @@ function _M.clear(entry)
         failure.why, failure.status, failure.is_full = nil, nil, nil
     end
     entry.upstream, entry.explained, entry.client, entry.event_ms = nil, nil, nil, nil
-    entry.context, entry.server, entry.watched = nil, nil, nil
+    entry.context, entry.server, entry.probe, entry.watched = nil, nil, nil, nil
 end
 
 

@@ -227,9 +227,16 @@ end
 
 
 --- Claim the probe of a half-open peer for a try that is sent now. Return whether that worked: it does once for all
--- workers each fail_timeout_s, whatever becomes of the try.
+-- workers each fail_timeout_s, unless the probe is given back.
 function _M:claim_probe(upstream, peer, by, fail_timeout_s)
     return self.dict:once(probe_key(upstream, peer, by), fail_timeout_s)
+end
+
+
+--- Give the probe of a request back that ended without log(), so that its outcome is unknown: another one may be sent
+-- now. Otherwise a busy location with a log_by_lua of its own would take nearly every probe.
+function _M:give_back_probe(upstream, peer)
+    self.dict:delete(probe_key(upstream, peer, _M.BY_REQUEST))
 end
 
 

@@ -102,13 +102,13 @@ local function first_peer(entry, live)
         reservation.peer = nil
         if reservation.upstream == live and reservation.changes == live.changes
            and (reservation.waited or live:has_room(peer))
-           and (#live.half_open == 0 or request.claim(live, peer) or reservation.waited) then
+           and (#live.half_open == 0 or request.claim(live, peer, entry) or reservation.waited) then
             return peer
         end
     end
-    peer = choose(live, true)
+    peer = choose(live, entry)
     if not peer and live.limited and make_room(worker) then
-        peer = choose(live, true)
+        peer = choose(live, entry)
     end
     return peer
 end
@@ -351,7 +351,7 @@ function _M.shard(name)
     if not shards then
         return name
     end
-    local peer = choose(live, false)
+    local peer = choose(live)
     if not peer then
         return shards[1] -- balance() then logs the reason
     end

@@ -24,7 +24,12 @@ local next_look_s, next_garbage_s, next_refusal_s = 0, 0, 0
 local _M = {}
 
 
-local function log(worker)
+--- Give back the probes of half-open servers among the ended requests, and log the number of these: their outcomes are
+-- unknown.
+local function settle(worker)
+    for _, probe in ipairs(worker.requests:take_unknown_probes()) do
+        worker.health:give_back_probe(probe.upstream, probe.peer)
+    end
     for name, count in pairs(worker.requests:take_unlogged()) do
         worker.dict:incr("unlogged/" .. name, count, 0)
         worker.log_seldom("unlogged_logged/" .. name, ngx.ERR, name, count, " requests were counted as in flight ",
@@ -55,7 +60,7 @@ function _M.close(worker)
         next_garbage_s = now_s + GARBAGE_INTERVAL_S
         collectgarbage("step", GARBAGE_STEP_KB)
     end
-    log(worker)
+    settle(worker)
 end
 
 

@@ -107,9 +107,9 @@ end
 
 --- A server with room after the ended requests are closed, or nil.
 local function peer_with_room(live)
-    local peer = request.choose(live, false)
+    local peer = request.choose(live)
     if not peer and ended_requests.make_room(worker) then
-        return request.choose(live, false)
+        return request.choose(live)
     end
     return peer
 end
@@ -155,7 +155,7 @@ local function wait_aside(live)
     local until_s, peer = ngx.now() + live.settings.queue.timeout_s, nil
     while not peer and ngx.now() < until_s do
         ngx.sleep(LOOK_INTERVAL_S)
-        peer = request.choose(live, false)
+        peer = request.choose(live)
     end
     return peer
 end

@@ -227,16 +227,26 @@ local function probes_by(live)
 end
 
 
+--- Claim the probe of a half-open peer for a request that is sent there now. Return whether that worked.
+local function claim_probe(live, peer, by, entry)
+    if not worker.health:claim_probe(live.name, peer, by, live.settings.fail_timeout_s) then
+        return false
+    end
+    entry.probe = peer
+    return true
+end
+
+
 --- Whether this request may probe a half-open peer.
--- @param is_sent whether the request is sent there now: it then claims the probe
-local function may_probe(live, peer, is_sent)
-    local health, by = worker.health, probes_by(live)
+-- @param entry its entry if it is sent there now: it then claims the probe
+local function may_probe(live, peer, entry)
+    local by = probes_by(live)
     if not by then
         return false
-    elseif is_sent then
-        return health:claim_probe(live.name, peer, by, live.settings.fail_timeout_s)
+    elseif entry then
+        return claim_probe(live, peer, by, entry)
     end
-    return health:is_probe_due(live.name, peer, by)
+    return worker.health:is_probe_due(live.name, peer, by)
 end
 
 
@@ -250,15 +260,15 @@ end
 
 --- Choose the peer of a request. The first of these: the peer of its session, if that has room; a half-open peer that
 -- is due for a probe; the picker's choice.
--- @param is_sent whether the request is sent there now. If not, claim() follows when it is.
-function _M.choose(live, is_sent)
+-- @param entry its entry if it is sent there now; nil before that: claim() follows when it is sent
+function _M.choose(live, entry)
     local sticky = live.sticky
     local peer = sticky and _M.session_peer(sticky)
     if peer and live:has_room(peer) then
         return peer
     end
     peer = live:suspect()
-    if peer and may_probe(live, peer, is_sent) then
+    if peer and may_probe(live, peer, entry) then
         return peer
     end
     return live:first(_M.hash_key(live))
@@ -267,12 +277,12 @@ end
 
 --- Claim a peer that choose() chose ahead, while peers are half-open and now that the request is sent. Return false if
 -- this peer is one of them and another request has claimed its probe since.
-function _M.claim(live, peer)
+function _M.claim(live, peer, entry)
     if live.fail_open or not live:is_half_open(peer) then
         return true
     end
     local by = ngx.is_subrequest and peer_health.BY_SUBREQUEST or peer_health.BY_REQUEST
-    return worker.health:claim_probe(live.name, peer, by, live.settings.fail_timeout_s)
+    return claim_probe(live, peer, by, entry)
 end
 
 
