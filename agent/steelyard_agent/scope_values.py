@@ -52,4 +52,6 @@ def orca(text: str) -> tuple[Path | None, Address | None]:
 
 def orca_grpc(text: str) -> Address:
     """Return the address of the gRPC stream."""
-    return setting_values.address(text, "127.0.0.1", None, "give an address, such as :9812 (on loopback)")
+    return setting_values.address(
+        text, "127.0.0.1", None, "give an address, such as :9812 (on loopback) or *:9812 (every address)"
+    )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 from fastapi import FastAPI
 from opentelemetry.trace import TracerProvider
-from steelyard_protocol import peer_address
+from steelyard_protocol import listening, peer_address
 from steelyard_protocol.program_settings import SettingsError
 from steelyard_protocol.secret_file import SecretFileError
 
@@ -82,7 +82,7 @@ async def _serve(
             await service.open()
             async with contextlib.AsyncExitStack() as stack:
                 if make_xds is not None and settings.xds_port is not None:
-                    where = peer_address.join(settings.xds_host, settings.xds_port)
+                    where = listening.grpc_target(settings.xds_host, settings.xds_port)
                     await stack.enter_async_context(_envoys(make_xds(service), where))
                 status = await _listen(settings, known, service, tracer_provider)
             if service.leader_loop.is_abandoned:
@@ -121,7 +121,7 @@ async def _listen(
     haproxy = AgentCheck(service)
     if settings.agent_check_port is not None:
         try:
-            await haproxy.start(settings.agent_check_host, settings.agent_check_port)
+            await haproxy.start(listening.asyncio_host(settings.agent_check_host), settings.agent_check_port)
         except OSError as error:
             log.error("HAProxy's agent-check: %s; choose another --agent-check-port", error)
             return 1
@@ -141,7 +141,7 @@ async def _listen(
                 metrics_servers=settings.metrics_servers,
                 tracer_provider=tracer_provider,
             ),
-            host=settings.api_host,
+            host=listening.asyncio_host(settings.api_host),
             port=settings.api_port,
             http=connection_limits.protocol_limited_by(ConnectionLimiter()),
             ws="none",

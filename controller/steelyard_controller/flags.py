@@ -23,7 +23,7 @@ SETTINGS = (
     Setting(
         name="api-host",
         metavar="HOST",
-        help="Listen address of the REST API and the page",
+        help="Listen address of the REST API and the page; * is every address, IPv4 and IPv6",
         default="127.0.0.1",
     ),
     Setting(name="api-port", metavar="PORT", help="TCP port of the REST API and the page", default="8081"),
@@ -67,13 +67,18 @@ SETTINGS = (
     Setting(
         name="agent-check-host",
         metavar="HOST",
-        help="Listen address for HAProxy's agent-check",
+        help="Listen address for HAProxy's agent-check; * is every address",
         default="127.0.0.1",
     ),
     Setting(
         name="agent-check-port", metavar="PORT", help="TCP port for HAProxy's agent-check", unset="not served"
     ),
-    Setting(name="xds-host", metavar="HOST", help="Listen address for Envoys (xDS)", default="127.0.0.1"),
+    Setting(
+        name="xds-host",
+        metavar="HOST",
+        help="Listen address for Envoys (xDS); * is every address",
+        default="127.0.0.1",
+    ),
     Setting(
         name="xds-port",
         metavar="PORT",

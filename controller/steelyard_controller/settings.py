@@ -247,7 +247,7 @@ def _path(text: str) -> Path:
 def _host(text: str) -> str:
     # asyncio would listen on every address.
     if not text:
-        raise ValueError("give a host, such as 127.0.0.1")
+        raise ValueError("give a host, such as 127.0.0.1, or * for every address")
     return text
 
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from opentelemetry.trace import TracerProvider
-from steelyard_protocol import peer_address
+from steelyard_protocol import listening, peer_address
 from steelyard_protocol.memcached_pool import MemcachedPool
 from steelyard_protocol.program_settings import SettingsError
 
@@ -188,7 +188,7 @@ def _name(settings: Settings) -> str:
 
 def _own_url(settings: Settings) -> str:
     """Return this API's URL for other controllers, with the machine's name if it listens everywhere."""
-    everywhere = settings.api_host in {"", "0.0.0.0", "::"}  # noqa: S104
+    everywhere = settings.api_host in {listening.EVERYWHERE, "0.0.0.0", "::"}  # noqa: S104
     host = socket.gethostname() if everywhere else settings.api_host
     return f"http://{peer_address.join(host, settings.api_port)}"
 

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from openresty.tests.test_any_upstream import LIST, listing
 from testing.certificates import Authority
 from testing.daemons import free_port
 from testing.nginx_under_test import LUA_PATH, OPENRESTY, load_modules
+from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
@@ -44,8 +46,11 @@ def at_home(config: str, status_port: int) -> str:
         "worker_rlimit_nofile 65536;": "",
         "worker_connections 16384;": "worker_connections 512;",
         "listen 8080": "listen 127.0.0.1:@PORT@",
-        "listen 8443": f"listen 127.0.0.1:{free_port()}",
+        "listen [::]:8080": "listen [::1]:@PORT@",
+        "listen 8443": f"listen 127.0.0.1:{(https_port := free_port())}",
+        "listen [::]:8443": f"listen [::1]:{https_port}",
         "listen 9145": f"listen 127.0.0.1:{status_port}",
+        "listen [::]:9145": f"listen [::1]:{status_port}",
         CERTIFICATE: "@FOLDER@/tls",
     }
     for ours, here in places.items():
@@ -114,6 +119,9 @@ def test_requests_go_to_the_upstream_that_their_host_says(pod: Rig, tmp_path: Pa
         unknown = edge.get(headers={"Host": "other.example.org"})
         assert (unknown.status, "other" in unknown.json()["detail"]) == (404, True)
         assert "steelyard_" in status.get("/steelyard/metrics").body
+        # A dual-stack cluster's probes and clients may come over IPv6.
+        for port in (edge.port, status_port):
+            socket.create_connection(("::1", port), PATIENCE_S).close()
         # The port of requests has no pages of the control plane.
         assert edge.get("/steelyard/status", {"Host": "other.example.org"}).status == 404
     finally:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from steelyard_protocol import listening
 from steelyard_protocol.setting_values import Address
 
 from steelyard_agent.outputs import http_response
@@ -33,8 +34,7 @@ class HttpServer:
     def __init__(self, address: Address, respond: Respond) -> None:
         self.address = address
         self.respond = respond
-        family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        listener = socket.create_server(address, family=family, backlog=MOST_CLIENTS)
+        listener = _listener(address)
         self.port: int = listener.getsockname()[1]
         self._clients: dict[asyncio.Task[None] | None, None] = {}  # the oldest first
         self._status: Deliveries | None = None
@@ -109,3 +109,13 @@ def _note(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         log.debug("a client could not be accepted: %s", error)
     else:
         loop.default_exception_handler(context)
+
+
+def _listener(address: Address) -> socket.socket:
+    host, port = address
+    if host == listening.EVERYWHERE:
+        both = socket.has_dualstack_ipv6()
+        family = socket.AF_INET6 if both else socket.AF_INET
+        return socket.create_server(("", port), family=family, backlog=MOST_CLIENTS, dualstack_ipv6=both)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server(address, family=family, backlog=MOST_CLIENTS)

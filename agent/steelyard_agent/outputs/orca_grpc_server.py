@@ -20,7 +20,7 @@ import time
 
 import grpc.aio
 from google.protobuf.message import Message
-from steelyard_protocol import peer_address
+from steelyard_protocol import listening
 from steelyard_protocol.setting_values import Address
 
 from steelyard_agent.outputs import metrics, orca_messages, orca_report
@@ -96,7 +96,7 @@ class OrcaGrpcServer:
             (grpc.method_handlers_generic_handler(orca_messages.SERVICE, {orca_messages.METHOD: stream}),)
         )
         try:
-            self.port = server.add_insecure_port(peer_address.join(*self.address))
+            self.port = server.add_insecure_port(listening.grpc_target(*self.address))
             await server.start()
         except RuntimeError as error:
             self._error = str(error)

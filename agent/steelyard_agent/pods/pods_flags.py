@@ -52,7 +52,7 @@ def node(text: str) -> str:
 
 def metrics(text: str) -> Address:
     """Return the address of /metrics and /healthz."""
-    return setting_values.address(text, "127.0.0.1", None, "give an address, such as 0.0.0.0:9811")
+    return setting_values.address(text, "127.0.0.1", None, "give an address, such as *:9811 (every address)")
 
 
 def api_server(environment: Mapping[str, str]) -> Address:

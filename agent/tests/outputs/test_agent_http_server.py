@@ -45,6 +45,15 @@ def connect(server: HttpServer) -> socket.socket:
     return socket.create_connection(("127.0.0.1", server.port), timeout=PATIENT_S)
 
 
+def test_a_host_of_everywhere_answers_both_families() -> None:
+    server = HttpServer(("*", 0), respond)
+    try:
+        for host in ("127.0.0.1", "::1"):
+            socket.create_connection((host, server.port), timeout=PATIENT_S).close()
+    finally:
+        server.close()
+
+
 def rest_of(client: socket.socket) -> bytes:
     """Return all bytes until the connection ends."""
     parts = []

@@ -180,7 +180,7 @@ def test_a_counter_that_wraps_is_null_for_one_interval(plant: Plant) -> None:
     times = iter([1.0, 2.0, 3.0])
     reader = HostReader(root=root, clock=lambda: next(times))
     busy_ms = [2**32 - 100, 400, 700]
-    readings = []
+    readings: list[HostReading] = []
     for busy in busy_ms:
         (root / "proc/diskstats").write_text(
             f"8 0 sda 1 0 8 {10 * len(readings)}00 1 0 4 5 0 {busy} 150 0 0 0 0 0 0\n"
