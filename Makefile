@@ -48,8 +48,9 @@ unit: unit-quick unit-models  ## run Python tests without daemons
 unit-quick:
 	$(UNIT) $(MODELS:%=--ignore-glob='%/*')
 
+# Tests of one file share runs of a model.
 unit-models:
-	nice $(UNIT) $(MODELS)
+	nice $(UNIT) --dist loadfile $(MODELS)
 
 integration:  ## run tests with real memcached, redis and nginx on free ports
 	@$(MAKE) --no-print-directory --jobs $(if $(filter yes,$(QUIET)),2,1) integration-short integration-long

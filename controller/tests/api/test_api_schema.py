@@ -115,7 +115,8 @@ def test_schemathesis_finds_nothing(how: tuple[str, ...], tmp_path: Path, memcac
         ran = subprocess.run(
             [
                 tool, f"--config-file={FOLDER / 'schemathesis.toml'}", "run", f"{one.url}/openapi.json",
-                "--max-time", "25", "--no-color", *how,
+                # With --max-time, it would repeat its phases until then.
+                "--no-color", *how,
             ],
             cwd=tmp_path,
             capture_output=True,

@@ -105,7 +105,7 @@ def test_a_night_without_a_request_is_not_forgotten_and_a_weekend_ends_on_the_ba
     idle = snapshot(cpu=0.0, completed=0, in_flight=0, latency_s=None, tick_s=60.0)
     memory, morning = steps(STEELYARD, [idle] * 8 * 60, memory)
     assert morning.weights == pytest.approx(before.weights, rel=0.02)
-    _, monday = steps(STEELYARD, [idle] * 60 * 60, memory)
+    _, monday = steps(STEELYARD, [idle] * 40 * 60, memory)
     assert monday.weights == pytest.approx(monday.baseline, rel=0.01)
 
 
