@@ -35,7 +35,8 @@ def test_every_part_is_killed_paused_and_restarted(part: str, what: str) -> None
     "name",
     [
         "nginx worker killed", "nginx worker paused", "nginx reload", "nginx reload, three in a row",
-        "nginx reload, 500 requests open", "a location with a log_by_lua of its own",
+        "nginx reload, 500 requests open", "nginx reload, eight sizes of its shared dict",
+        "a location with a log_by_lua of its own",
         "another load balancer killed, 500 open", "another load balancer cut off from memcached, 500 open",
         "a server that hangs, and passes its checks",
         "memcached full, evicting", "memcached full, out of memory", "memcached slow by 2 s",
@@ -96,7 +97,8 @@ def test_the_short_form_has_a_fault_of_every_group_that_needs_no_stage_of_its_ow
 
 REAL = (
     "nginx worker killed", "nginx worker ended", "nginx worker paused", "disk of the saved table full",
-    "nginx reload, 500 requests open", "a location with a log_by_lua of its own",
+    "nginx reload, 500 requests open", "nginx reload, eight sizes of its shared dict",
+    "a location with a log_by_lua of its own",
     "another load balancer killed, 500 open", "another load balancer cut off from memcached, 500 open",
     "envoy refuses endpoints",
 )  # fmt: skip

@@ -1,4 +1,5 @@
-"""Faults of nginx: killed, stopped or ended workers; reloads, HAProxy's too; a full disk; no log().
+"""Faults of nginx: killed, stopped or ended workers; reloads, HAProxy's too, and with a shared dict of
+another size; a full disk; no log().
 
 A second nginx dies, or loses Memcached, with requests in flight, which both report. An Envoy refuses its
 endpoints.
@@ -7,6 +8,7 @@ endpoints.
 import contextlib
 import os
 import queue
+import re
 import shutil
 import socket
 import time
@@ -35,6 +37,12 @@ from steelyard_resilience.stage.stage import Stage
 
 BETWEEN_RELOADS_S = 0.5
 """Shorter than a reload takes here, so that workers of three configurations run at once."""
+
+SIZES_MB = (11, 12, 8, 16, 9, 20, 10, 18)
+"""Sizes of nginx's shared dict, one after the other; the stage's own is 10."""
+
+RESIZED_S = 5.0
+"""For a reload and a fetch: the new workers have to be there before the next size."""
 
 WAIT_MS, OPENED_EACH_S = 2000, 0.001
 """Delay of answers to requests open at a reload: all have begun by then, and proxy_read_timeout is far."""
@@ -101,6 +109,38 @@ def reload_under(requests: int, *, stage: Stage) -> Lasting:
         return f"the ends of {uncounted} requests are not counted" if uncounted > AT_REST else None
 
     yield check
+
+
+@action
+def resize_dict(*, stage: Stage) -> Lasting:
+    """Reload nginx with one size of its shared dict after the other; no table is on disk or in nginx.conf."""
+    path = stage.state_dir.parent / "nginx.conf"
+    before = path.read_text()
+    bare = re.sub(r"\bstate_dir = [^\n]*,\n|\bbootstrap = \{[^{}]*\},? ?", "", before)
+    parts_left = re.findall(r"\bstate_dir\b|\bbootstrap\b", bare)
+    if parts_left or "lua_shared_dict steelyard 10m;" not in bare:
+        raise ProgramError(f"the stage's nginx.conf is written otherwise than expected: {parts_left}")
+
+    def reload_with(text: str, size_mb: int) -> None:
+        generation = nginx_status(stage)["generation"] or 0
+        path.write_text(text)
+        stage.daemon("nginx").signal(SIGHUP)
+
+        def has_size() -> str | None:
+            status = stage.status()
+            if status is None or status["dict_bytes"] != size_mb * 1024 * 1024:
+                return f"nginx has no shared dict of {size_mb} MB"
+            is_later = (status["upstreams"][hosts.UPSTREAM]["generation"] or 0) > generation
+            return None if is_later else "the new workers have fetched no table"
+
+        wait_until(has_size, within_s=RESIZED_S)
+
+    try:
+        for size_mb in SIZES_MB:
+            reload_with(bare.replace("steelyard 10m;", f"steelyard {size_mb}m;"), size_mb)
+        yield None
+    finally:
+        reload_with(before, 10)
 
 
 @action
