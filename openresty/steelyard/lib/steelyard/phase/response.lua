@@ -200,11 +200,10 @@ function _M.first_event(header_at)
 end
 
 
---- The verdict of the last answer's grpc-status. It is in the trailers, or in the header of an answer without a body.
--- Nil without the option `grpc`, or if no status came (a broken stream).
-local function grpc_verdict(var, live)
-    local status = live and live.settings.grpc
-                   and (var.upstream_trailer_grpc_status or var.upstream_http_grpc_status)
+--- The verdict of the last answer's grpc-status, for the option `grpc`. It is in the trailers, or in the header of an
+-- answer without a body. Nil if no status came (a broken stream).
+local function grpc_verdict(var)
+    local status = var.upstream_trailer_grpc_status or var.upstream_http_grpc_status
     return status and try_outcomes.grpc_verdict(status) or nil
 end
 
@@ -233,7 +232,8 @@ local function correct_last(var, entry, outcome, live, address)
         note_load(var, live, address)
     end
     if outcome.verdict == "completed" then
-        outcome.verdict = is_cut(var, outcome.status) and "failed" or grpc_verdict(var, live) or "completed"
+        local grpc = live and live.settings.grpc
+        outcome.verdict = is_cut(var, outcome.status) and "failed" or grpc and grpc_verdict(var) or "completed"
     end
 end
 
@@ -300,14 +300,15 @@ local function count(requests, entry)
     if not status or status >= 500 then
         return count_each(requests, entry, at)
     end
-    local failures, in_flight = live and live.settings.failure_statuses or NONE, tries.in_flight or NONE
+    local settings, in_flight = live and live.settings or NONE, tries.in_flight or NONE
     worker.answered(entry.upstream, tries[1])
-    local failed = failures[status] or is_cut(var, status)
-    local verdict = failed and "failed" or grpc_verdict(var, live) or "completed"
+    local failures = settings.failure_statuses
+    local failed = failures and failures[status] or is_cut(var, status)
+    local verdict = failed and "failed" or settings.grpc and grpc_verdict(var) or "completed"
     local latency_ms, event_ms = latency_of(status, var.upstream_header_time), entry.event_ms
     latency_ms = event_ms and latency_ms and latency_ms + event_ms or latency_ms
     requests:tried(tries[1], verdict, latency_ms, at, in_flight[1],
-                   verdict == "completed" and cost_of(entry) or nil)
+                   verdict == "completed" and entry.price.upstream and cost_of(entry) or nil)
     if live and not event_ms then -- begun() has noted a stream's header
         note_busy(var, entry, tries[1], live, at)
     end
