@@ -1,10 +1,14 @@
 """Failures are charged to the server that fails alone, and not to all servers of a failing URL."""
 
+import socket
 import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+
+from testing.hostile_servers import serving as serving_with
+from testing.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from openresty.tests.backend import Backend
@@ -60,3 +64,65 @@ def test_a_url_that_no_server_answers_takes_no_server_out(rig: "Rig", never: thr
     )
     assert edge.peer("a")["health_reason"] == "3 tries got no answer"
     assert edge.logged("is out for") == 1
+
+
+IN_CHUNKS = b"HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"
+BODIES = {
+    "whole": IN_CHUNKS + b"0\r\n\r\n",
+    "cut": IN_CHUNKS,
+    "torn": IN_CHUNKS + b"9\r\nhel",
+    "closed": b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello",
+}
+
+
+def breaking_off(connection: socket.socket) -> None:
+    """Answer one request with the body that its path names, and hang up; `endless` does not end."""
+    method, path = connection.recv(65536).decode().split()[:2]
+    kind = path.rpartition("/")[2]
+    answer = BODIES.get(kind, IN_CHUNKS)
+    connection.sendall(answer.partition(b"5\r\n")[0] if method == "HEAD" else answer)
+    if kind != "endless":
+        connection.shutdown(socket.SHUT_WR)
+    connection.recv(65536)
+
+
+def asked(edge: "Edge", path: str, method: str = "GET", body: str = "") -> bytes:
+    """Send a request, and return all that comes until nginx hangs up."""
+    with socket.create_connection(("127.0.0.1", edge.port), timeout=PATIENCE_S) as connection:
+        head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n"
+        connection.sendall(f"{head}\r\n{body}".encode())
+        return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+SEEN = """
+    location /seen/ { body_filter_by_lua_block { require("steelyard").release() } proxy_pass http://web; }
+    location /unbuffered/ {
+        body_filter_by_lua_block { require("steelyard").release() } proxy_buffering off; proxy_pass http://web;
+    }
+    location /v1/ {
+        body_filter_by_lua_block { require("steelyard.inference").answer() } proxy_pass http://web;
+    }
+}"""
+
+
+def test_a_body_in_chunks_that_breaks_off_is_a_failure_where_nginx_sees_its_end(rig: "Rig") -> None:
+    with serving_with(breaking_off) as port:
+        options = f'upstreams = {{ web = {{ bootstrap = {{"127.0.0.1:{port}"}}, eject = false }} }},'
+        edge = rig.edge(options=options, servers=SEEN)
+        for path in ("/seen/whole", "/unbuffered/whole", "/seen/closed"):
+            assert b"hello" in asked(edge, path)
+        asked(edge, "/seen/whole", "HEAD")
+        asked(edge, "/seen/cut", "HEAD")
+        asked(edge, "/v1/whole", "POST", '{"model": "m", "prompt": "p"}')
+        asked(edge, "/plain/cut")  # here nginx does not know
+        with socket.create_connection(("127.0.0.1", edge.port), timeout=PATIENCE_S) as client:
+            client.sendall(b"GET /unbuffered/endless HTTP/1.1\r\nHost: x\r\n\r\n")
+            client.recv(65536)  # and it leaves
+        server = f"127.0.0.1:{port}"
+        rig.wait_until(lambda: edge.peer(server)["completed"] == 8, "eight are counted")
+        assert edge.peer(server)["failed"] == 0
+        for path in ("/seen/cut", "/seen/torn", "/unbuffered/cut"):
+            assert not asked(edge, path).endswith(b"0\r\n\r\n")
+        asked(edge, "/v1/cut", "POST", '{"model": "m", "prompt": "p"}')
+        rig.wait_until(lambda: edge.peer(server)["failed"] == 4, "four have failed")
+        assert edge.peer(server)["completed"] == 8

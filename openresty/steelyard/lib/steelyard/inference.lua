@@ -122,6 +122,9 @@ function _M.answer()
             response.first_event(facts.began_at)
         end
         facts.ended = ngx.arg[2]
+        if facts.ended then
+            response.ended()
+        end
     end
 end
 

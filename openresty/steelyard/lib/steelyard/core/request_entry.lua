@@ -35,6 +35,7 @@
 --   explained    the reasons of its picks in words, if the upstream has the option `explain`
 --   client       the keys of both ends of its client's connection, if sessions are closed (core/long_sessions)
 --   event_ms     ms from a stream's header to its first event, 0 before that event; nil if it is no stream
+--   unfinished   whether a part of the response's body has passed, and its end has not; false or nil if not, or unknown
 --   context      the ngx.ctx of the internal location that it was sent to a server from
 --   server       where nginx notes that it is done with the server of its running pass; false: nowhere (io/request_end)
 --   probe        the half-open peer whose probe it claimed, or nil
@@ -61,7 +62,7 @@ function _M.new()
     local entry = with_room_for({
         started = 0, upstream = 0, tries = 0, held_cell = 0, held_extra = 0, reservation = 0, price = 0, place = 0,
         retry = 0, failure = 0, explained = 0, client = 0, event_ms = 0, context = 0, server = 0, probe = 0,
-        watched = 0, ended = 0,
+        watched = 0, ended = 0, unfinished = 0,
     })
     entry.tries = with_room_for({ 0, 0, 0, n = 0, from = 0, in_flight = 0, stuck_after = 0, earlier = 0 })
     entry.tries.n, entry.tries.from = 0, 1
@@ -142,7 +143,7 @@ function _M.clear(entry)
         failure.why, failure.status, failure.is_full = nil, nil, nil
     end
     entry.upstream, entry.explained, entry.client, entry.event_ms = nil, nil, nil, nil
-    entry.context, entry.server, entry.probe, entry.watched = nil, nil, nil, nil
+    entry.context, entry.server, entry.probe, entry.watched, entry.unfinished = nil, nil, nil, nil, nil
 end
 
 

@@ -59,16 +59,17 @@ end
 -- that an internal redirect led to: at once.
 function _M.release()
     local entry = open_entry()
-    if not entry or not entry.held_cell then
+    if not entry then
         return
     end
     local done
     if get_phase() == "body_filter" then
         done = ngx.arg[2]
+        entry.unfinished = not done
     else
-        done = is_stream()
+        done = entry.held_cell and is_stream()
     end
-    if done or not is_same_location(entry) then
+    if entry.held_cell and (done or not is_same_location(entry)) then
         local tries = entry.tries
         local n = tries.n
         local name, peer = request_entry.upstream_of(entry, n), tries[n]
@@ -184,7 +185,7 @@ function _M.begun()
     local live = entry and worker.upstreams[entry.upstream]
     if live and is_of_last_try(entry) then
         local tries = entry.tries
-        entry.event_ms = 0
+        entry.event_ms, entry.unfinished = 0, true
         note_busy(ngx.var, entry, tries[tries.n], live, at, at)
     end
 end
@@ -200,6 +201,15 @@ function _M.first_event(header_at)
 end
 
 
+--- body_filter_by_lua, at the end of a body after begun(): it is whole.
+function _M.ended()
+    local entry = open_entry()
+    if entry then
+        entry.unfinished = false
+    end
+end
+
+
 --- The verdict of the last answer's grpc-status, for the option `grpc`. It is in the trailers, or in the header of an
 -- answer without a body. Nil if no status came (a broken stream).
 local function grpc_verdict(var)
@@ -208,10 +218,14 @@ local function grpc_verdict(var)
 end
 
 
---- Whether the server sent less of its body than its Content-Length. Without a Content-Length that is unknown. A client
--- that leaves ends the request before it is complete. A body that nginx discards unread (for X-Accel-Redirect, an
+--- Whether the server broke off its body: it sent less than its Content-Length, or release() or begun() saw the body
+-- and no end. nginx has no variable for the end of a body in chunks, so without them that is unknown. A client that
+-- leaves ends the request before it is complete. A body that nginx discards unread (for X-Accel-Redirect, an
 -- error_page, auth_request) does not count as cut.
-local function is_cut(var, status)
+local function is_cut(var, status, entry)
+    if entry.unfinished then
+        return var.request_completion == "OK"
+    end
     local header = var.upstream_http_content_length
     local lengths = header and var.upstream_response_length
     if header == lengths or status < 200 or status > 299 then
@@ -233,7 +247,8 @@ local function correct_last(var, entry, outcome, live, address)
     end
     if outcome.verdict == "completed" then
         local grpc = live and live.settings.grpc
-        outcome.verdict = is_cut(var, outcome.status) and "failed" or grpc and grpc_verdict(var) or "completed"
+        local cut = is_cut(var, outcome.status, entry)
+        outcome.verdict = cut and "failed" or grpc and grpc_verdict(var) or "completed"
     end
 end
 
@@ -303,7 +318,7 @@ local function count(requests, entry)
     local settings, in_flight = live and live.settings or NONE, tries.in_flight or NONE
     worker.answered(entry.upstream, tries[1])
     local failures = settings.failure_statuses
-    local failed = failures and failures[status] or is_cut(var, status)
+    local failed = failures and failures[status] or is_cut(var, status, entry)
     local verdict = failed and "failed" or settings.grpc and grpc_verdict(var) or "completed"
     local latency_ms, event_ms = latency_of(status, var.upstream_header_time), entry.event_ms
     latency_ms = event_ms and latency_ms and latency_ms + event_ms or latency_ms
