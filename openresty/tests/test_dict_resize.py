@@ -6,6 +6,7 @@ import pytest
 
 from openresty.tests.nginx_process import Edge, one_upstream
 from openresty.tests.rig import Rig
+from openresty.tests.test_any_upstream import ALONE, LIST, SERVERS, listing
 
 pytestmark = pytest.mark.integration
 
@@ -52,3 +53,17 @@ def test_a_resize_under_load_fails_no_request_and_forgets_no_mark(rig: Rig) -> N
     assert edge.logged("has no room for 1 upstreams: raise `lua_shared_dict steelyard` (now 128k)") == 1
     rig.wait_until(lambda: edge.upstream("big")["refused"]["no_room"] > 0, "its table is refused")
     assert (edge.upstream("big")["rung"], edge.upstream()["generation"]) == ("none", 7)
+
+
+def test_the_listed_upstreams_are_known_without_memcached(rig: Rig) -> None:
+    a = rig.backend("a")
+    rig.memcached.set(LIST, listing("shop", generation=1))
+    rig.publish([("a", a.address, 1, "up")], generation=7, upstream="shop")
+    edge = rig.edge(options=ALONE, servers=SERVERS)
+    edge.wait_for(7, upstream="shop")
+    rig.wait_until(lambda: is_saved(edge, "order/shop"), "the table is saved")
+    rig.memcached.stop()
+    edge.rewrite("lua_shared_dict steelyard 10m", "lua_shared_dict steelyard 20m")
+    edge.reload()
+    answer = edge.get("/any/", {"Host": "shop.example"})
+    assert (answer.status, answer.server) == (200, "a")

@@ -9,6 +9,7 @@ local list_fetch = require "steelyard.io.list_fetch"
 local listed_upstreams = require "steelyard.phase.listed_upstreams"
 local shared_counters = require "steelyard.io.shared_counters"
 local table_store = require "steelyard.io.table_store"
+local timers = require "steelyard.io.timers"
 
 local LOG_EVERY_S = 60
 
@@ -16,7 +17,9 @@ local LOG_EVERY_S = 60
 local _M = { INTERVAL_S = 1 }
 
 if ngx.get_phase() == "init" then
-    dict_snapshot.restore(shared_counters.is_unused)
+    -- An error would stop the reload; without the values, the new workers fetch them.
+    timers.guarded("nothing is taken over from the last shared dict: ", dict_snapshot.restore,
+                   shared_counters.is_unused)
 end
 
 
