@@ -9,8 +9,8 @@
 local clock = require "steelyard.io.clock"
 local request_end = require "steelyard.io.request_end"
 
--- The shares of a core that looks may take: with the ticks, and for requests that would be refused. A look takes 0.5 ms
--- with 10,000 open requests. Then 10 ms pass before the next one for a refused request.
+-- The shares of a core that looks may take: with the ticks, and for requests that would be refused. A look takes 0.5 to
+-- 1 ms with 10,000 open requests. Then 10 to 20 ms pass before the next one for a refused request.
 local CORE_SHARE, CORE_SHARE_OF_REFUSALS = 0.005, 0.05
 
 -- The garbage to collect, 0.2 ms of work, each GARBAGE_INTERVAL_S while requests with a witness are open for that long.
