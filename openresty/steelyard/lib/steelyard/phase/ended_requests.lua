@@ -1,5 +1,5 @@
---- Requests that are no longer in flight. One that ended in a location with a log_by_lua of its own is closed. One whose
--- server nginx is done with, while the client still reads, lets go of the server.
+--- Requests that are no longer in flight. One that ended in a location with a log_by_lua of its own is closed. One
+-- whose server nginx is done with, while the client still reads, lets go of the server.
 --
 -- A look walks over all open requests of this worker. One comes with each tick (phase/worker), because a server may
 -- seem full to the other workers, too. Another one comes before a request is refused because all servers are full. If a

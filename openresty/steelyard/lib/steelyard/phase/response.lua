@@ -4,7 +4,7 @@
 -- one of our upstreams has no entry. But one of our servers may still have answered it, and it counts for that server.
 --
 -- A request is in flight at its server until the log phase, unless release() or phase/ended_requests ends that earlier.
--- nginx may go on sending to a slow client after the server has finished, and a long open connection need not mean work.
+-- nginx may go on sending to a slow client after the server has finished. A long open connection need not mean work.
 
 local add_header = require("ngx.resp").add_header
 local limit = require "steelyard.phase.limit"
