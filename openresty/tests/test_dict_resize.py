@@ -21,7 +21,7 @@ LOCATION = """
 def is_saved(edge: Edge, key: str) -> bool:
     """Tell whether the copy of the dict in memory is whole, and has a key."""
     files = list(Path(f"/proc/{edge.worker_pids()[0]}/fd").iterdir())
-    copies = [file.read_bytes() for file in files if "steelyard-http" in str(file.readlink())]
+    copies = [file.read_bytes() for file in files if "memfd:steelyard-" in str(file.readlink())]
     return any(copy.startswith(b"steelyard 1 ") and key.encode() in copy for copy in copies)
 
 

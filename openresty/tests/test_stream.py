@@ -18,6 +18,7 @@ from steelyard_loadtest.machine.find_programs import modules
 
 from openresty.tests.nginx_process import Edge
 from openresty.tests.rig import Rig
+from openresty.tests.test_dict_resize import is_saved
 from testing.daemons import free_port
 from testing.nginx_under_test import LUA_PATH, OPENRESTY, load_modules
 from testing.waiting import PATIENCE_S
@@ -163,6 +164,20 @@ def test_connections_follow_the_weights_without_a_reload(
     rig.wait_until(lambda: sum(row["completed"] for row in edge.upstream()["peers"]) == 94, "all are counted")
     assert edge.peer("b")["failed"] == 0
     assert edge.peer("b")["latency_ms"] >= 0
+
+
+@needs_stream_lua
+def test_a_dict_of_another_size_begins_with_the_table(
+    rig: Rig, stream: Callable[..., Stream], servers: list[Greeter]
+) -> None:
+    rig.publish([("b", servers[1].address, 1, "up")], generation=1)
+    edge = stream([servers[0].address])
+    edge.wait_for(1)
+    rig.wait_until(lambda: is_saved(edge, "order/web"), "the table is saved")
+    rig.memcached.stop()
+    edge.rewrite("lua_shared_dict steelyard_stream 10m", "lua_shared_dict steelyard_stream 20m")
+    edge.reload()
+    assert edge.greeted(3) == {"b": 3}
 
 
 @needs_stream_lua

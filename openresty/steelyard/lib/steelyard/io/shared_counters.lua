@@ -123,6 +123,17 @@ function _M.give_back(dict, made)
 end
 
 
+--- Forget the addresses that never had a request, of servers that have left. The traffic report forgets the others.
+function _M.forget_unused(dict, addresses, breathe)
+    for i = 1, #addresses do
+        if dict:get(FIELDS[1] .. "/" .. addresses[i]) == 0 then
+            _M.forget(dict, addresses[i])
+        end
+        breathe(i, ROWS_PER_BREATH)
+    end
+end
+
+
 --- Make the counters of addresses that have none, so that their counts find room later.
 -- @return whether all found room; if not, none is made
 -- @return the addresses whose counters were made

@@ -57,7 +57,7 @@ local function lasting(ttl_s, spare_s)
 end
 
 
---- What is left of a lifetime, in hundredths of a second.
+--- The rest of a lifetime, in hundredths of a second.
 local function left(flags)
     return bit.tobit(flags - math.floor(clock.now() * PER_S) % 2 ^ 32)
 end

@@ -185,31 +185,31 @@ function _M.publish_later(options, store, upstream, good, source, prepare)
 end
 
 
---- The addresses of a table that the last one did not have.
-local function new_addresses(last, fetched, breathe)
-    local had, new = {}, {}
-    for i, peer in ipairs(last and last.peers or {}) do
+--- The addresses of one table, or of none, that another one does not have.
+local function addresses_without(others, of, breathe)
+    local had, alone = {}, {}
+    for i, peer in ipairs(others and others.peers or {}) do
         had[peer.address] = true
         breathe(i, ROWS_PER_BREATH)
     end
-    for i, peer in ipairs(fetched.peers) do
+    for i, peer in ipairs(of and of.peers or {}) do
         if not had[peer.address] then
-            had[peer.address], new[#new + 1] = true, peer.address
+            had[peer.address], alone[#alone + 1] = true, peer.address
         end
         breathe(i, ROWS_PER_BREATH)
     end
-    return new
+    return alone
 end
 
 
 --- As publish_later(), for a table; also mark it as unsaved or doubtful.
 local function publish(options, store, upstream, good, source, breathe)
     local is_first, known = not store:term_and_generation(upstream), store.decoded[upstream]
-    local changed, made = not known or not weight_table.same(known.table, good.table), nil
+    local last = known and known.table
+    local changed, made = not last or not weight_table.same(last, good.table), nil
     local is_new, refused = _M.publish_later(options, store, upstream, good, source, changed and function()
         local ok, bytes
-        ok, made, bytes = shared_counters.claim(store.dict, new_addresses(known and known.table, good.table, breathe),
-                                                breathe)
+        ok, made, bytes = shared_counters.claim(store.dict, addresses_without(last, good.table, breathe), breathe)
         return ok, not ok and no_room(store, #good.text + bytes) or nil
     end)
     if not is_new then
@@ -219,6 +219,9 @@ local function publish(options, store, upstream, good, source, breathe)
         return is_new, refused
     end
     store:keep(upstream, good.text, good.table)
+    if changed then
+        shared_counters.forget_unused(store.dict, addresses_without(good.table, last, breathe), breathe)
+    end
     -- After a restart, the order of a signed table on disk shows which tables are old: save each generation.
     if not source.from_disk and (changed or options.key) then
         store:mark(upstream, "unsaved", true)
