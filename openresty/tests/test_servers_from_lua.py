@@ -137,7 +137,7 @@ def test_while_a_picker_of_one_s_own_fails_the_default_serves_the_new_table(rig:
     for generation in (2, 4, 6):
         rig.publish(rows[:2], generation=generation)
         edge.wait_for(generation)
-        assert (edge.upstream()["picker"], edge.upstream()["rung"]) == ("vnswrr2", "fresh")
+        assert (edge.upstream()["picker"], edge.upstream()["generation"]) == ("vnswrr2", generation)
         assert "picker mine: update: " in edge.upstream()["picker_error"]
         assert set(edge.shares(20)) == {"a", "b"}
         rig.publish(rows, generation=generation + 1)
