@@ -112,9 +112,8 @@ function _M.answer()
     if facts and facts.request then
         local answer = facts.answer
         if not answer then
-            answer, facts.began_at = { tail = "\n", events = 0 }, ngx.now()
-            facts.answer = answer
-            response.begun()
+            answer = { tail = "\n", events = 0 }
+            facts.answer, facts.began_at = answer, response.begun()
         end
         local before = answer.events
         inference.read(answer, ngx.arg[1])

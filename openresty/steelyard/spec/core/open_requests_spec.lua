@@ -117,13 +117,13 @@ describe("the open requests", function()
         book:watch(book:entry(1, 1), witness)
         book:watch(book:entry(2, 2), {})
         collectgarbage() collectgarbage()
-        assert.same({ true, 1 }, { book:close_ended(4) })
+        assert.same({ true, 1 }, { book:close_ended(4, nil, 9) })
         assert.same({ ["a:80"] = 3 }, select(2, taken(book)))
         assert.same({ web = 1 }, book:take_unlogged())
         assert.same({}, book:take_unlogged())
-        assert.same({ false, 0 }, { book:close_ended(1) }) -- the first is young
+        assert.same({ false, 0 }, { book:close_ended(1, nil, 9) }) -- the first is young
         book:close(1)
-        assert.same({ false, 0 }, { book:close_ended(4) })
+        assert.same({ false, 0 }, { book:close_ended(4, nil, 9) })
         assert.is_table(witness)
     end)
 

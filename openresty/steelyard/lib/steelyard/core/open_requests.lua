@@ -275,15 +275,16 @@ end
 
 --- Close the requests that have ended, and let go of the servers that have no more work for open ones. A witness
 -- disappears some time after its request, with the garbage.
--- @param started left out, or a time
+-- @param started left out, or a time of day
 -- @param is_over_at_server function(entry, key) for requests in flight; left out: they are at their server to the end
+-- @param now the time of day; a request that began later counts as old, because the clock was set back
 -- @return whether others with a witness that began before `started` are open, and how many were in flight and are not
-function _M:close_ended(started, is_over_at_server)
+function _M:close_ended(started, is_over_at_server, now)
     local others, closed = false, 0
     for key, entry in pairs(self.open) do
         if entry.watched then
             if self.witnesses[entry] then
-                others = others or started ~= nil and entry.started < started
+                others = others or started ~= nil and (entry.started < started or now ~= nil and entry.started > now)
             elseif entry.ended[0] ~= 0 then
                 self:abandon(key)
                 closed = closed + 1

@@ -217,8 +217,9 @@ end
 
 
 local function fading(doubles, i, now)
-    -- A clock set back counts as stopped. (No tail call: LuaJIT would not compile it.)
-    local f = exp(-max(0, now - doubles[i + STAMP]) / TAU_S)
+    -- Another worker's stamp may be some milliseconds ahead: f is then a little above 1. (No tail call: LuaJIT would
+    -- not compile it.)
+    local f = exp((doubles[i + STAMP] - now) / TAU_S)
     return f
 end
 

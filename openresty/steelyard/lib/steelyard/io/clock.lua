@@ -56,10 +56,16 @@ end
 
 
 local halves = nginx_milliseconds()
+local last_low, high_ms = 0, halves and halves[1] * 4294967296
 
 --- Return seconds by the monotonic clock, as of when the worker last asked for events, to a millisecond.
 _M.now = halves and function()
-    return (halves[0] + halves[1] * 4294967296) / 1000
+    local low = halves[0]
+    if low < last_low then -- each 50 days
+        high_ms = halves[1] * 4294967296
+    end
+    last_low = low
+    return (low + high_ms) / 1000
 end or _M.monotonic
 
 

@@ -66,7 +66,7 @@ local function apply(health, name, decision)
         end
         outcome = string.format("is ejected for %g s: %s", decision.out_s, decision.reason)
     else
-        -- The mark has expired by itself, unless the clock was set.
+        -- The mark expires at about this time, too.
         health:clear(name, decision, "ejected")
         outcome = "is back, on probation"
     end
@@ -75,6 +75,7 @@ end
 
 
 --- Judge the peers of an upstream by their error rates. Runs in one worker's timer, once in settings.interval_s.
+-- @param now      by the monotonic clock
 -- @param live     the upstream (core/upstream)
 -- @param dict     the shared dict
 -- @param counters io/shared_counters

@@ -238,7 +238,7 @@ end
 
 --- Do one round; return in how many seconds the next one is due.
 local function round(self)
-    local began, now, exchange, pace = clock.thread_cpu(), ngx.now(), self.exchange, self.pace
+    local began, now, exchange, pace = clock.thread_cpu(), clock.now(), self.exchange, self.pace
     take_targets(self)
     local state, wait_s = pace:next(now, exchange:count(), exchange:turns(), exchange:survey(now))
     if state == "at rest" then
@@ -313,7 +313,7 @@ end
 
 --- Note in this worker whether there are figures, and have one worker exchange them. Call it every tenth of a second.
 function _M:tick()
-    self.others:look(ngx.now())
+    self.others:look(clock.now())
     job_lock.hold(self.dict, JOB, function(is_ours)
         run(self, is_ours)
     end)

@@ -9,6 +9,7 @@
 --
 -- Runs in one worker's timer and touches no request: after a failed fetch or a refused value the last table stays.
 
+local clock = require "steelyard.io.clock"
 local controller_source = require "steelyard.io.controller_source"
 local memcached_client = require "steelyard.io.memcached_client"
 local saved_tables = require "steelyard.io.saved_tables"
@@ -125,7 +126,7 @@ function _M.run(options, store, breathe)
         controller_source.run(options, store, answered, breathe)
     end
     table_sources.for_each(options.names, breathe, function(upstream)
-        saved_tables.keep(options, store, upstream, ngx.now(), breathe)
+        saved_tables.keep(options, store, upstream, clock.now(), breathe)
     end)
 end
 

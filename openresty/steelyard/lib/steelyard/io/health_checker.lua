@@ -57,7 +57,7 @@ local function due_peers(self, live, settings, now)
     local text, id = string.match(dict:get(key) or "", "^(%S+) (.*)$")
     local from = id == settings.id and number.trusted(text) or 0
     if from > now or from < now - interval_s then
-        from = now - interval_s -- the first run with these settings, or the clock was set: all are due
+        from = now - interval_s -- the first run with these settings, or the last run was long ago: all are due
     end
     dict:set(key, string.format("%.3f %s", now, settings.id))
     local own, due = ngx.crc32_short(self.lb) / 2 ^ 32, {}
@@ -138,6 +138,7 @@ end
 
 --- Check the peers whose checks are due, if there is a check; returns when each has answered or timed out.
 -- @param live the upstream (core/upstream)
+-- @param now  by the monotonic clock
 function _M:run(live, now)
     local name, settings = live.name, live.check
     if not settings then

@@ -9,6 +9,7 @@
 --
 -- nginx logs each failed connect and handshake by itself unless `lua_socket_log_errors off;`.
 
+local clock = require "steelyard.io.clock"
 local http_message = require "steelyard.core.http_message"
 
 -- Several times the size of any answer of a status page, or of our API.
@@ -21,13 +22,12 @@ local CHUNK = 8192
 local _M = {}
 
 
---- Make a function that calls a method of the connection, within the time that earlier calls have left. If the clock
--- is set back during a call, that one call's time is not counted.
+--- Make a function that calls a method of the connection, within the time that earlier calls have left.
 local function stepper(connection, left_ms)
-    local before = ngx.now()
+    local before = clock.now()
     return function(method, ...)
-        local now = ngx.now()
-        left_ms = left_ms - math.max(0, now - before) * 1000
+        local now = clock.now()
+        left_ms = left_ms - (now - before) * 1000
         before = now
         if left_ms < 1 then
             return nil, "timeout"

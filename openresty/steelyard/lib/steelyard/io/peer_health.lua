@@ -13,8 +13,7 @@
 -- for active checks. A check's marks count only while a check with the same <about> is in force.
 --
 -- A mark is by id and notes the address: a peer that moves begins anew, and one that changes its place in the table
--- keeps its mark. Each mark has a TTL, so nothing is left of a removed peer or check. A TTL counts by the time of day,
--- which may be set back, so a mark also has its end by the monotonic clock.
+-- keeps its mark. Each mark has a TTL, so nothing is left of a removed peer or check.
 --
 -- A mark of kind `fails` is half-open from <until> to <gone>: the peer is out except for one request each
 -- fail_timeout_s. If that request is answered, the mark is removed, else it is renewed. So a server that accepts and
@@ -35,6 +34,9 @@ local KINDS = { "marked", "ejected", "fails" }
 
 -- After this long without a request the peer is simply back.
 local HALF_OPEN_S = 3600
+
+-- A clock that is set forward by less than this ends no mark (io/shared_dict).
+local SPARE_S = 3600
 
 -- Workers look ten times a second; a worker that paused for longer looks at all peers.
 local JOURNAL_S = 60
@@ -117,13 +119,13 @@ function _M:mark(upstream, peer, kind, why, ttl_s, half_open_s)
     half_open_s = half_open_s or 0
     local key, value = mark_key(upstream, peer.id, kind), packed(peer.address, why, ttl_s, half_open_s)
     -- `add` decides between two workers, so that one of them writes the log.
-    local marked, err = self.dict:add(key, value, ttl_s + half_open_s)
+    local marked, err = self.dict:add(key, value, ttl_s + half_open_s, SPARE_S)
     if not marked and err ~= shared_dict.FULL then
         local mark = mark_at(self.dict, key)
         if mark and mark.address == peer.address and not mark.half_open then
             return false
         end
-        marked = self.dict:set(key, value, ttl_s + half_open_s)
+        marked = self.dict:set(key, value, ttl_s + half_open_s, SPARE_S)
     end
     return marked and announce(self, upstream, peer.id) and true or nil
 end
@@ -138,7 +140,7 @@ function _M:prolong(upstream, peer, kind, why, ttl_s)
         return
     end
     why = why or mark.reason
-    local marked = self.dict:set(key, packed(mark.address, why, ttl_s, 0), ttl_s)
+    local marked = self.dict:set(key, packed(mark.address, why, ttl_s, 0), ttl_s, SPARE_S)
     if why ~= mark.reason then
         announce(self, upstream, peer.id)
     end
@@ -146,10 +148,25 @@ function _M:prolong(upstream, peer, kind, why, ttl_s)
 end
 
 
+--- Whether this worker found a mark of a kind at its last look.
+local function has_seen(self, upstream, id, kind)
+    local seen = self.seen[upstream]
+    for _, mark in ipairs(seen and seen.marked[id] or NONE) do
+        if mark.kind == kind or mark.kind == "check" and string.find(kind, "^check/") then
+            return true
+        end
+    end
+    return false
+end
+
+
 --- Remove a mark; return whether there was one.
 function _M:clear(upstream, peer, kind)
     local key = mark_key(upstream, peer.id, kind)
     if not self.dict:get(key) then
+        if has_seen(self, upstream, peer.id, kind) then
+            announce(self, upstream, peer.id) -- the clock was set forward by more than SPARE_S, and the mark is lost
+        end
         return false
     end
     self.dict:delete(key)

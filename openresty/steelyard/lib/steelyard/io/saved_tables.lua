@@ -68,13 +68,14 @@ end
 
 
 --- Save an upstream's table if the one on disk has other peers, and SAVE_S have passed.
+-- @param now by the monotonic clock
 function _M.keep(options, store, upstream, now, breathe)
     local path = _M.path(options, upstream)
     if not path or not store:is(upstream, "unsaved") then
         return
     end
     local key = "saved_at/" .. upstream
-    if math.abs(now - (store.dict:get(key) or 0)) < SAVE_S then
+    if math.abs(now - (store.dict:get(key) or -SAVE_S)) < SAVE_S then -- an earlier version noted the time of day
         return
     end
     store.dict:set(key, now)

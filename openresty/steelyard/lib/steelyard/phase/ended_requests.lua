@@ -40,9 +40,9 @@ end
 
 
 --- Close and let go. Return what close_ended() returns, and the CPU time in seconds.
-local function look(requests, started)
+local function look(requests, started, now)
     local began_s = clock.thread_cpu()
-    local others, closed = requests:close_ended(started, is_over_at_server)
+    local others, closed = requests:close_ended(started, is_over_at_server, now)
     return others, closed, clock.thread_cpu() - began_s
 end
 
@@ -54,7 +54,8 @@ function _M.close(worker)
     if now_s < next_look_s then
         return
     end
-    local others, _, took_s = look(worker.requests, ngx.now() - GARBAGE_INTERVAL_S)
+    local time_of_day = ngx.now() -- as ngx.req.start_time() has it
+    local others, _, took_s = look(worker.requests, time_of_day - GARBAGE_INTERVAL_S, time_of_day)
     next_look_s = now_s + took_s / CORE_SHARE
     if others and now_s >= next_garbage_s then
         next_garbage_s = now_s + GARBAGE_INTERVAL_S

@@ -10,6 +10,7 @@
 -- limit() is for the location itself: it looks at each request, before a cache does. after_full() is for the location
 -- that error_page leads to. It gets only requests without room, with their bodies, and none that a cache answers.
 
+local clock = require "steelyard.io.clock"
 local ended_requests = require "steelyard.phase.ended_requests"
 local number = require "steelyard.core.number"
 local request = require "steelyard.phase.request"
@@ -28,7 +29,7 @@ local CLASSES, DEFAULT_CLASS = 8, 3
 -- A priority beyond the classes counts as the nearest one; beyond this, it is no priority.
 local MAX_PRIORITY = 1e9
 
--- The semaphore does not wait at all for less than a millisecond, and ngx.now() would not move.
+-- The semaphore does not wait at all for less than a millisecond, and clock.now() would not move.
 local MIN_WAIT_S = 0.002
 
 local _M = {}
@@ -88,7 +89,7 @@ end
 
 --- Wait for a semaphore, at most `max_s` and until a time; return whether it was posted.
 local function wait_on(semaphore_, until_s, max_s)
-    return semaphore_:wait(math.max(MIN_WAIT_S, math.min(max_s, until_s - ngx.now())))
+    return semaphore_:wait(math.max(MIN_WAIT_S, math.min(max_s, until_s - clock.now())))
 end
 
 
@@ -118,7 +119,7 @@ end
 --- Look for room until a time, for the first request of a queue: a server, or nil.
 local function await_room(live, queue, until_s)
     local peer = freed_peer(live, queue)
-    while not peer and ngx.now() < until_s do
+    while not peer and clock.now() < until_s do
         local is_news = wait_on(queue.news, until_s, LOOK_INTERVAL_S)
         peer = freed_peer(live, queue)
         if not peer and not is_news then
@@ -136,7 +137,7 @@ local function wait(live, entry)
         return nil
     end
     worker.dict:incr("queued/" .. live.name, 1, 0)
-    local until_s = ngx.now() + settings.timeout_s
+    local until_s = clock.now() + settings.timeout_s
     queue:join(entry, class)
     if queue[1] ~= entry then
         wait_on(entry.place.turn, until_s, settings.timeout_s)
@@ -152,8 +153,8 @@ end
 
 --- As wait(), for a subrequest: nginx may end it without a log phase, so it has no place in the queue.
 local function wait_aside(live)
-    local until_s, peer = ngx.now() + live.settings.queue.timeout_s, nil
-    while not peer and ngx.now() < until_s do
+    local until_s, peer = clock.now() + live.settings.queue.timeout_s, nil
+    while not peer and clock.now() < until_s do
         ngx.sleep(LOOK_INTERVAL_S)
         peer = request.choose(live)
     end

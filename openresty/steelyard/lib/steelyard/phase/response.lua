@@ -7,6 +7,7 @@
 -- nginx may go on sending to a slow client after the server has finished. A long open connection need not mean work.
 
 local add_header = require("ngx.resp").add_header
+local clock = require "steelyard.io.clock"
 local limit = require "steelyard.phase.limit"
 local number = require "steelyard.core.number"
 local orca = require "steelyard.core.orca"
@@ -18,7 +19,7 @@ local try_outcomes = require "steelyard.core.try_outcomes"
 local worker = require "steelyard.phase.worker"
 
 local ngx, trusted = ngx, number.trusted
-local now, get_phase, get_method, is_internal = ngx.now, ngx.get_phase, ngx.req.get_method, ngx.req.is_internal
+local now, get_phase, get_method, is_internal = clock.now, ngx.get_phase, ngx.req.get_method, ngx.req.is_internal
 local open_entry, outcomes_of = request.open_entry, request.outcomes
 local cost_of = request.cost
 local latency_of = try_outcomes.latency_ms
@@ -156,7 +157,7 @@ end
 -- go by the requests in flight as of the header's time.
 -- @param header_at when the header came, if that is known better than from nginx's variables
 local function note_busy(var, entry, peer, live, at, header_at)
-    local is_look_due, load, header = math.abs(at - live.looked_at) >= LOOK_INTERVAL_S, nil, nil
+    local is_look_due, load, header = at - live.looked_at >= LOOK_INTERVAL_S, nil, nil
     if is_look_due or live.reports_load then
         load = note_load(var, live, peer.address)
         live.reports_load = live.reports_load or load ~= nil
@@ -180,6 +181,7 @@ end
 
 --- body_filter_by_lua, when the body of a stream begins (unbuffered, nginx flushes the header then): note the server's
 -- reports in the header. The log phase comes at the end of the stream, which may be minutes later.
+-- @return the time by the monotonic clock, for first_event()
 function _M.begun()
     local entry, at = open_entry(), now()
     local live = entry and worker.upstreams[entry.upstream]
@@ -188,6 +190,7 @@ function _M.begun()
         entry.event_ms, entry.unfinished = 0, true
         note_busy(ngx.var, entry, tries[tries.n], live, at, at)
     end
+    return at
 end
 
 

@@ -181,7 +181,7 @@ local function exchange_of()
         local why = worker.options.share_in_flight and worker.stats_problem or "the option share_in_flight is not set"
         return { state = "off", error = why, errors = 0 }
     end
-    local shared, age_s = others.shared, others:age_s(ngx.now())
+    local shared, age_s = others.shared, others:age_s(clock.now())
     local state, err = exchange_state(shared)
     return {
         state = state, error = or_null(err),

@@ -6,6 +6,7 @@
 -- are an answer.
 
 local balancer = require "ngx.balancer"
+local clock = require "steelyard.io.clock"
 local number = require "steelyard.core.number"
 local options_of = require "steelyard.core.options"
 local request = require "steelyard.phase.request"
@@ -123,9 +124,9 @@ function _M.log()
     for i = 1, tries.n do
         local connect_s = trusted(connect_times[i])
         if connect_s then
-            requests:tried(tries[i], "completed", connect_s * 1000, ngx.now(), in_flight[i])
+            requests:tried(tries[i], "completed", connect_s * 1000, clock.now(), in_flight[i])
         elseif i < tries.n or ngx.var.status == "502" then
-            requests:tried(tries[i], "failed", nil, ngx.now(), in_flight[i])
+            requests:tried(tries[i], "failed", nil, clock.now(), in_flight[i])
             worker.unanswered(entry.upstream, tries[i])
         end -- else the client, or nginx, ended the connection before the server was reached
     end

@@ -176,7 +176,7 @@ end
 local function run_ejection(name)
     local live = _M.upstreams[name]
     if live then
-        ejection.run(live, ngx.now(), _M.dict, _M.counters, _M.health)
+        ejection.run(live, clock.now(), _M.dict, _M.counters, _M.health)
     end
 end
 
@@ -185,7 +185,7 @@ end
 local function run_checks(name)
     local live = _M.upstreams[name]
     if live then
-        _M.checker:run(live, ngx.now())
+        _M.checker:run(live, clock.now())
     end
 end
 
@@ -373,7 +373,7 @@ local function start(options)
     _M.loads = orca_load_reports.new(dict)
     _M.counters:enter()
     _M.context = {
-        random = math.random, stats = _M.stats, now = ngx.now, digest = signature.digest,
+        random = math.random, stats = _M.stats, now = clock.now, digest = signature.digest,
         workers = ngx.worker.count(), others = _M.others, shared = ngx.shared, lb = options.lb,
         zone = options.zone, picker_failed = picker_failed,
     }
