@@ -200,6 +200,7 @@ class Answer:
     status: int = 0
     headers: Mapping[str, str]
     complete: bool
+    body: bytes = b""
 
 
 Asked = Sequence[tuple[str, str]]
