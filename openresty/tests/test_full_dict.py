@@ -42,6 +42,7 @@ LOCATIONS = """
 def small_edge(rig: Rig, size: str) -> Edge:
     http = one_upstream(rig.memcached.port, "upstreams = { web = {}, big = {} },", LOCATIONS)
     http = http.replace("lua_shared_dict steelyard 10m", f"lua_shared_dict steelyard {size}")
+    http = http.replace("report_interval_s = 0.3", "report_interval_s = 60")
     return rig.edge_of(http, workers=2)
 
 
