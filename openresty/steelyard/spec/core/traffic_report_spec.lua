@@ -27,6 +27,12 @@ describe("a peer's traffic figures", function()
         assert.equal(json.null, figures(totals(2, 0, 50, 2), totals(0, 0, 50)).latency_ms)
     end)
 
+    it("have the upstream's own failures as failed, and their time nowhere", function()
+        local now, before = totals(110, 3, 545, 4), totals(100, 2, 500, 0)
+        now.own_failed, before.own_failed = 9, 5
+        assert.same({ completed = 6, failed = 5, in_flight = 0, latency_ms = 7.5 }, figures(now, before))
+    end)
+
     it("have the median beside the mean, if it is known", function()
         assert.equal(3.5, figures(totals(1, 0, 9), totals(0, 0, 0), { median_ms = 3.5 }).latency_p50_ms)
         assert.is_nil(figures(totals(1, 0, 9), totals(0, 0, 0)).latency_p50_ms)

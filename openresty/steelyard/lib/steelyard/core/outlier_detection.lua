@@ -188,7 +188,7 @@ end
 -- @param memory  as returned by the last turn; {} at first
 -- @param figures of the peers that failed or are in memory, if they are still there: { id, address, completed, failed
 --        } since the last turn; `others` lists the windows of other load balancers with failures at the peer, nil
---        without any
+--        without any; `pool` is the one to compare with, nil for the common one
 -- @param pool    peers (how many may be picked), and completed, failed of all of them
 -- @param settings error_rate, requests, consecutive, base_s, max_s, share
 -- @return memory, and decisions: { action = "eject" | "return", id, address, out_s, reason }
@@ -207,8 +207,9 @@ function _M.judge(memory, figures, pool, settings, now)
                 row.until_s, row.probation, row.good_from_s, row.window, row.run = nil, true, now, nil, nil
                 decisions[#decisions + 1] = { action = "return", id = figure.id, address = figure.address }
             end
-            local by_run = judge_run(row, figure, pool, settings)
-            local shown = judge_window(row, figure, pool, settings, now) or by_run
+            local compared_with = figure.pool or pool
+            local by_run = judge_run(row, figure, compared_with, settings)
+            local shown = judge_window(row, figure, compared_with, settings, now) or by_run
             if shown then
                 candidates[#candidates + 1] = { row = row, figure = figure, shown = shown }
             else

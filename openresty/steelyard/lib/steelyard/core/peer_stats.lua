@@ -53,7 +53,7 @@ local FAILING, LAST, FLOATS_PER_DOUBLE = 0, 1, 2
 -- Time constants after which a report counts for nothing: 5 % of it are left.
 local REPORT_FADED_AFTER = 3
 
-local _M = {}
+local _M = { ALPHA = ALPHA }
 local mt = { __index = _M }
 
 
@@ -213,6 +213,14 @@ end
 function _M:lower(cell)
     local i = cell * 2 * self.stride + self.column
     self.levels[i] = self.levels[i] - 1
+end
+
+
+--- Return the part of an average that is left after some time without a try.
+function _M.faded(after_s)
+    -- A clock set back counts as stopped. (No tail call: LuaJIT would not compile it.)
+    local f = exp(-max(0, after_s) / TAU_S)
+    return f
 end
 
 

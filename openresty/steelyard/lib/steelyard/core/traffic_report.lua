@@ -4,6 +4,7 @@
 -- Pure.
 
 local json = require "steelyard.core.json"
+local own_failures = require "steelyard.core.own_failures"
 local wire = require "steelyard.core.wire"
 
 local _M = {}
@@ -21,6 +22,7 @@ end
 
 --- Return one peer's figures: totals at the end of the interval less those at its start. If totals went backwards (the
 -- address was forgotten meanwhile), they count from 0 again.
+-- @param total own_failed: the upstream's own failures (core/own_failures); nil if it has no rules of its own
 -- @param measured in_flight at the end; median_ms of the latencies in the interval, nil if it is not known; load, the
 --        server's own report (core/orca), nil if there is none
 function _M.figures(total, previous, measured)
@@ -29,6 +31,11 @@ function _M.figures(total, previous, measured)
     local latency_ms, untimed = total.latency_ms - previous.latency_ms, total.untimed - previous.untimed
     if completed < 0 or failed < 0 or latency_ms < 0 or untimed < 0 then
         completed, failed, latency_ms, untimed = total.completed, total.failed, total.latency_ms, total.untimed
+    end
+    if total.own_failed then
+        local own = total.own_failed - previous.own_failed
+        untimed = math.max(0, untimed - own)
+        completed, failed = own_failures.of_upstream(completed, failed, own)
     end
     local timed = completed - untimed
     return {

@@ -14,6 +14,7 @@
 local eligible_peers = require "steelyard.core.eligible_peers"
 local ladder = require "steelyard.core.ladder"
 local no_pause = require("resty.vnswrr").no_pause
+local own_failures = require "steelyard.core.own_failures"
 local peer_cells = require "steelyard.core.peer_cells"
 local pick_notes = require "steelyard.core.pick_notes"
 local pickers = require "steelyard.core.pickers"
@@ -46,8 +47,11 @@ local mt = { __index = _M }
 --        workers; lb, the load balancer's name; and picker_failed(name, method, problem), for errors of a picker that
 --        is not Steelyard's own
 function _M.new(name, settings, context)
-    local budget = settings.retry_budget
+    local budget, own = settings.retry_budget, own_failures.new(settings)
     local stats, notes = settings.cost and context.stats:by_cost() or context.stats, nil
+    if own then
+        stats = own:over(stats)
+    end
     if settings.explain then
         stats, notes = pick_notes.recorder(stats)
     end
@@ -77,6 +81,7 @@ function _M.new(name, settings, context)
         changes = 0,         -- raised with each change of peers or picker
         -- The costs of requests; nil if all weigh the same.
         costs = (settings.cost or settings.cost_at_end) and request_cost.new(),
+        own_failures = own,  -- nil: it has no rules of its own
         retry_budget = budget and retry_budget.new(budget, context.workers, context.now), -- nil: none
     }, mt)
 end

@@ -10,6 +10,7 @@
 local clock = require "steelyard.io.clock"
 local json = require "steelyard.core.json"
 local outlier_detection = require "steelyard.core.outlier_detection"
+local shared_counters = require "steelyard.io.shared_counters"
 
 local FIELDS = { "completed", "failed" }
 
@@ -34,26 +35,66 @@ local function in_use(peers)
 end
 
 
+--- The tries at a peer since the last totals: completed, failed.
+-- @param at the place of its `completed` in the totals
+local function tries_of(totals, before, at)
+    local completed, failed = totals[at], totals[at + 1]
+    -- Totals that are below the last ones began anew: the address was forgotten.
+    if completed >= before[at] and failed >= before[at + 1] then
+        completed, failed = completed - before[at], failed - before[at + 1]
+    end
+    return completed, failed
+end
+
+
+local function add(pool, completed, failed)
+    pool.completed, pool.failed = pool.completed + completed, pool.failed + failed
+end
+
+
 --- The figures that outlier_detection.judge takes, and the sum of all.
-local function figures_of(peers, totals, before, memory, reported, breathe)
+--
+-- A peer of an upstream with rules of its own (core/own_failures) has two pairs of counts: of the tries through this
+-- upstream, and of all at its address. The first one counts, or the second one if that alone shows a bad server.
+-- @param n          counts of a peer in the totals, 2 or 4
+-- @param error_rate the option
+local function figures_of(peers, totals, before, n, error_rate, memory, reported, breathe)
     local figures, pool = {}, { peers = #peers, completed = 0, failed = 0 }
+    local pool_of_addresses = n > #FIELDS and { peers = #peers, completed = 0, failed = 0 } or nil
     for i = 1, #peers do
-        local completed, failed = totals[2 * i - 2], totals[2 * i - 1]
-        -- Totals that are below the last ones began anew: the address was forgotten.
-        if completed >= before[2 * i - 2] and failed >= before[2 * i - 1] then
-            completed, failed = completed - before[2 * i - 2], failed - before[2 * i - 1]
+        local address, own_pool = peers[i].address, nil
+        local completed, failed = tries_of(totals, before, n * i - 2)
+        add(pool, completed, failed)
+        if pool_of_addresses then
+            local all_completed, all_failed = tries_of(totals, before, n * (i - 1))
+            add(pool_of_addresses, all_completed, all_failed)
+            local share = all_failed / math.max(1, all_completed + all_failed)
+            if share >= error_rate and share > failed / math.max(1, completed + failed) then
+                completed, failed, own_pool = all_completed, all_failed, pool_of_addresses
+            end
         end
-        pool.completed, pool.failed = pool.completed + completed, pool.failed + failed
-        local address = peers[i].address
         if failed > 0 or memory[peers[i].id] then
             figures[#figures + 1] = {
                 id = peers[i].id, address = address, completed = completed, failed = failed,
-                others = reported[address],
+                others = reported[address], pool = own_pool,
             }
         end
         breathe(i, ROWS_PER_BREATH)
     end
     return figures, pool
+end
+
+
+--- The fields of the counts, for each peer.
+local function fields_of(live)
+    if not live.own_failures then
+        return FIELDS
+    end
+    local fields = { unpack(FIELDS) }
+    for i = 1, #FIELDS do
+        fields[#fields + 1] = shared_counters.own_field(live.name, FIELDS[i])
+    end
+    return fields
 end
 
 
@@ -87,17 +128,19 @@ function _M.run(live, now, dict, counters, health)
     end
     local peers = in_use(live.table.peers)
     local breathe = clock.breather()
-    local totals, before = counters:since_last("ejecting/" .. name, peers, FIELDS, breathe)
+    local fields, settings = fields_of(live), live.settings.eject
+    local totals, before = counters:since_last("ejecting/" .. name, peers, fields, breathe)
     local memory = json.decode(dict:get(key) or "") or {}
     local reported = json.decode(dict:get("others_failures/" .. name) or "") or {}
     -- The first run judges by all tries since the start. Pickers avoid a server that fails, so a second interval
     -- might have too few.
-    local figures, pool = figures_of(peers, totals, before or NO_TOTALS, memory, reported, breathe)
+    local figures, pool = figures_of(peers, totals, before or NO_TOTALS, #fields, settings.error_rate, memory, reported,
+                                     breathe)
     if #figures == 0 and next(memory) == nil then
         return -- no server fails
     end
     local decisions
-    memory, decisions = outlier_detection.judge(memory, figures, pool, live.settings.eject, now)
+    memory, decisions = outlier_detection.judge(memory, figures, pool, settings, now)
     if next(memory) then
         dict:set(key, assert(json.encode(memory)))
     else

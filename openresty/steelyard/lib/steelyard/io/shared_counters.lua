@@ -15,6 +15,7 @@
 local clock = require "steelyard.io.clock"
 local ffi = require "ffi"
 local json = require "steelyard.core.json"
+local own_failures = require "steelyard.core.own_failures"
 local shared_dict = require "steelyard.io.shared_dict"
 
 local DOUBLES, BYTES = ffi.typeof("double[?]"), 8
@@ -28,6 +29,10 @@ local WORKER_TTL_S = 3
 -- Slots are numbered from nginx's start, and only the last ones are read. With more workers alive at once, there would
 -- be hundreds of reloads a minute.
 local MAX_WORKERS = 256
+
+-- The counts of an upstream with rules of its own (core/own_failures), and the first part of their keys. The upstream
+-- and the server's address follow.
+local OWN = { own_failed = "own_failed/", completed = "own_tries_completed/", failed = "own_tries_failed/" }
 
 -- The counters of a server in the dict; and the room for new ones in pages that hold some already.
 local BYTES_PER_SERVER, IN_USED_PAGES = 128 * #FIELDS, 65536
@@ -77,6 +82,25 @@ function _M:flush(requests, about, breathe)
 end
 
 
+--- The field of a count of an upstream with rules of its own.
+-- @param count own_failed, completed or failed, as in core/own_failures
+function _M.own_field(upstream, count)
+    return OWN[count] .. upstream
+end
+
+
+--- Add this worker's counts of an upstream with rules of its own.
+-- @param counts as taken from core/own_failures
+function _M:flush_own(upstream, counts)
+    for count, by_address in pairs(counts) do
+        local field = _M.own_field(upstream, count) .. "/"
+        for address, tries in pairs(by_address) do
+            self.dict.bulk:incr(field .. address, tries, 0)
+        end
+    end
+end
+
+
 --- One of an address's counts since nginx started.
 function _M:get(address, field)
     local value = self.dict:get(field .. "/" .. address)
@@ -85,10 +109,16 @@ end
 
 
 --- An address's counts since nginx started.
-function _M:of(address)
+-- @param upstream name of an upstream with rules of its own, to count by these; else nil
+function _M:of(address, upstream)
     local total = {}
     for i = 1, #FIELDS do
         total[FIELDS[i]] = self:get(address, FIELDS[i])
+    end
+    if upstream then
+        local own = self:get(address, _M.own_field(upstream, "own_failed"))
+        total.untimed = math.max(0, total.untimed - own)
+        total.completed, total.failed = own_failures.of_upstream(total.completed, total.failed, own)
     end
     return total
 end
@@ -98,6 +128,14 @@ end
 function _M.forget(dict, address)
     for i = 1, #FIELDS do
         dict:delete(FIELDS[i] .. "/" .. address)
+    end
+end
+
+
+--- Forget the counts of an upstream with rules of its own at an address that it no longer has.
+function _M.forget_own(dict, upstream, address)
+    for count in pairs(OWN) do
+        dict:delete(_M.own_field(upstream, count) .. "/" .. address)
     end
 end
 

@@ -6,6 +6,7 @@
 
 local clock = require "steelyard.io.clock"
 local memcached_client = require "steelyard.io.memcached_client"
+local own_failures = require "steelyard.core.own_failures"
 local orca_load_reports = require "steelyard.io.orca_load_reports"
 local shared_counters = require "steelyard.io.shared_counters"
 local shared_stats = require "steelyard.io.shared_stats"
@@ -18,7 +19,7 @@ local wire = require "steelyard.core.wire"
 local TTL_S = 10
 
 local FIELDS = { "completed", "failed", "latency_ms", "untimed" }
-local WITH_COST = { "completed", "failed", "latency_ms", "untimed", "cost" }
+local NOTHING = { completed = 0, failed = 0, latency_ms = 0, untimed = 0, cost = 0, own_failed = 0 }
 
 -- Peers between two calls of breathe().
 local ROWS_PER_BREATH = 20
@@ -49,10 +50,29 @@ function _M.boot(dict)
 end
 
 
---- Forget the addresses that no upstream has any more: if one comes back, its counts begin at 0.
-local function forget_addresses(self, departed)
+--- The names of an upstream's totals, and their fields in io/shared_counters.
+-- @param with_cost, with_own whether its requests have costs, and whether it has rules of its own for failures
+local function fields_of(upstream, with_cost, with_own)
+    local names, fields = { unpack(FIELDS) }, { unpack(FIELDS) }
+    if with_cost then
+        names[#names + 1], fields[#fields + 1] = "cost", "cost"
+    end
+    if with_own then
+        names[#names + 1], fields[#fields + 1] = "own_failed", shared_counters.own_field(upstream, "own_failed")
+    end
+    return names, fields
+end
+
+
+--- Forget the addresses that no upstream has any more: if one comes back, its counts begin at 0. Forget what
+-- an upstream with rules of its own has counted at those that it no longer has.
+-- @param names of its totals
+local function forget_addresses(self, upstream, names, departed)
     for address in pairs(departed) do
         local served = false
+        if names[#names] == "own_failed" then
+            shared_counters.forget_own(self.dict, upstream, address)
+        end
         for _, live in pairs(self.upstreams()) do
             served = served or live.addresses[address]
         end
@@ -67,18 +87,18 @@ end
 --- Forget the last report of an upstream that is no longer served, and its addresses.
 function _M:forget(name, breathe)
     local key, settings = "reported/" .. name, self.options.any_upstream
-    local fields = (settings.cost or settings.cost_at_end) and WITH_COST or FIELDS
+    local names, fields = fields_of(name, settings.cost or settings.cost_at_end, own_failures.new(settings))
     local _, _, departed = self.counters:since_last(key, {}, fields, breathe)
-    forget_addresses(self, departed or {})
+    forget_addresses(self, name, names, departed or {})
     self.dict:delete(key)
     self.dict:delete(key .. "/order")
 end
 
 
-local function row(packed, i, fields)
-    local at, totals = #fields * i, {}
-    for field = 1, #fields do
-        totals[fields[field]] = packed[at + field - 1]
+local function row(packed, i, names)
+    local at, totals = #names * i, {}
+    for field = 1, #names do
+        totals[names[field]] = packed[at + field - 1]
     end
     return totals
 end
@@ -101,18 +121,18 @@ end
 -- are counted, but they have no names for a report.
 local function figures_of(self, name, live, measured, breathe)
     local served, rung = live.table and live.table.peers or {}, live.rung
-    local fields = live.costs and WITH_COST or FIELDS
+    local names, fields = fields_of(name, live.costs, live.own_failures)
     local totals, before, departed = self.counters:since_last("reported/" .. name, served, fields, breathe)
-    forget_addresses(self, departed or {})
-    local ids, figures, nothing = {}, {}, { completed = 0, failed = 0, latency_ms = 0, untimed = 0, cost = 0 }
+    forget_addresses(self, name, names, departed or {})
+    local ids, figures = {}, {}
     if rung == "bootstrap" then
         return ids, figures
     end
     for i = 1, #served do
         local peer = served[i]
         ids[i] = peer.id
-        local last = before and row(before, i - 1, fields) or nothing
-        figures[i] = traffic_report.figures(row(totals, i - 1, fields), last, {
+        local last = before and row(before, i - 1, names) or NOTHING
+        figures[i] = traffic_report.figures(row(totals, i - 1, names), last, {
             in_flight = measured.in_flight[peer.address] or 0,
             median_ms = measured.median(peer.cell), load = measured.load(peer.address),
         })

@@ -213,11 +213,10 @@ function _M.ended()
 end
 
 
---- The verdict of the last answer's grpc-status, for the option `grpc`. It is in the trailers, or in the header of an
--- answer without a body. Nil if no status came (a broken stream).
-local function grpc_verdict(var)
-    local status = var.upstream_trailer_grpc_status or var.upstream_http_grpc_status
-    return status and try_outcomes.grpc_verdict(status) or nil
+--- The last answer's grpc-status, for the option `grpc`. It is in the trailers, or in the header of an answer without a
+-- body. Nil if no status came (a broken stream).
+local function grpc_status(var)
+    return var.upstream_trailer_grpc_status or var.upstream_http_grpc_status
 end
 
 
@@ -248,11 +247,11 @@ local function correct_last(var, entry, outcome, live, address)
     if live and not entry.event_ms then
         note_load(var, live, address)
     end
-    if outcome.verdict == "completed" then
-        local grpc = live and live.settings.grpc
-        local cut = is_cut(var, outcome.status, entry)
-        outcome.verdict = cut and "failed" or grpc and grpc_verdict(var) or "completed"
+    if outcome.verdict == "completed" and is_cut(var, outcome.status, entry) then
+        outcome.verdict = "failed"
     end
+    local own = live and live.own_failures
+    outcome.grpc_status = own and own.grpc and grpc_status(var) or nil
 end
 
 
@@ -285,19 +284,16 @@ local function count_each(requests, entry, at)
         if pass then
             name, over_budget = pass.upstream, pass.over_budget
         end
-        local live, cost = worker.upstreams[name], nil
-        local failures = live and live.settings.failure_statuses or NONE
-        if failures[outcome.status] then
-            outcome.verdict = "failed"
+        local live = worker.upstreams[name]
+        local own, latency_ms, cost = live and live.own_failures, outcome.latency_ms, nil
+        if own and own:judge(tries[i], outcome.verdict, outcome.status, outcome.grpc_status, at) then
+            latency_ms = nil
+        elseif outcome.verdict == "completed" and pass then
+            cost = pass.cost
+        elseif outcome.verdict == "completed" then
+            cost = cost_of(entry)
         end
-        if outcome.verdict == "completed" then
-            if pass then
-                cost = pass.cost
-            else
-                cost = cost_of(entry)
-            end
-        end
-        requests:tried(tries[i], outcome.verdict, outcome.latency_ms, at, in_flight[i], cost)
+        requests:tried(tries[i], outcome.verdict, latency_ms, at, in_flight[i], cost)
         if outcome.answered then
             worker.answered(name, tries[i])
         elseif outcome.verdict == "failed" then
@@ -318,15 +314,17 @@ local function count(requests, entry)
     if not status or status >= 500 then
         return count_each(requests, entry, at)
     end
-    local settings, in_flight = live and live.settings or NONE, tries.in_flight or NONE
+    local in_flight, own, cost = tries.in_flight or NONE, live and live.own_failures, nil
     worker.answered(entry.upstream, tries[1])
-    local failures = settings.failure_statuses
-    local failed = failures and failures[status] or is_cut(var, status, entry)
-    local verdict = failed and "failed" or settings.grpc and grpc_verdict(var) or "completed"
+    local verdict = is_cut(var, status, entry) and "failed" or "completed"
     local latency_ms, event_ms = latency_of(status, var.upstream_header_time), entry.event_ms
     latency_ms = event_ms and latency_ms and latency_ms + event_ms or latency_ms
-    requests:tried(tries[1], verdict, latency_ms, at, in_flight[1],
-                   verdict == "completed" and entry.price.upstream and cost_of(entry) or nil)
+    if own and own:judge(tries[1], verdict, status, own.grpc and grpc_status(var) or nil, at) then
+        latency_ms = nil
+    elseif verdict == "completed" and entry.price.upstream then
+        cost = cost_of(entry)
+    end
+    requests:tried(tries[1], verdict, latency_ms, at, in_flight[1], cost)
     if live and not event_ms then -- begun() has noted a stream's header
         note_busy(var, entry, tries[1], live, at)
     end

@@ -44,7 +44,7 @@ end
 -- @param total  the weight of all eligible peers
 -- @param mark   its mark of health (io/peer_health), or HEALTHY
 local function row_of(live, peer, weight, total, mark)
-    local counts = worker.counters:of(peer.address)
+    local counts = worker.counters:of(peer.address, live.own_failures and live.name)
     local timed = counts.completed - counts.untimed
     return {
         id = peer.id, address = peer.address, state = peer.state, zone = peer.zone,

@@ -91,6 +91,11 @@ function _M.flush(breathe)
             leaving = _M.leaving or nil, -- since a reload
         }
         _M.counters:flush(_M.requests, about, breathe)
+        for name, live in pairs(_M.upstreams) do
+            if live.own_failures then
+                _M.counters:flush_own(name, live.own_failures:take())
+            end
+        end
         _M.loads:flush(breathe)
     end)
     _M.flushing = false
