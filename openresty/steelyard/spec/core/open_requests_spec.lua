@@ -1,5 +1,6 @@
 local open_requests = require "steelyard.core.open_requests"
 local peer_stats = require "steelyard.core.peer_stats"
+local request_entry = require "steelyard.core.request_entry"
 
 local A, B = { id = "a", address = "a:80", cell = 0 }, { id = "b", address = "b:80", cell = 1 }
 
@@ -176,6 +177,27 @@ describe("the open requests", function()
         for key = 5, 8 do
             assert.is_nil(book:entry(key, 0).probe)
         end
+    end)
+
+    it("hands out a probe for the upstream that it was for, wherever an internal redirect led to later", function()
+        local book = open_requests.new(new_stats())
+        for key = 1, 3 do
+            local entry = book:entry(key, key)
+            entry.upstream, entry.probe = "web", A
+            book:picked(entry, A)
+            if key == 2 then
+                book:picked(entry, B) -- its probe has failed
+            end
+            request_entry.begin_pass(entry)
+            entry.upstream = "spare"
+            if key < 3 then
+                book:picked(entry, B)
+            end
+            book.watch_end(entry)[0] = 1700000000
+        end
+        book:close_ended()
+        local probe = { upstream = "web", peer = A }
+        assert.same({ probe, probe }, book:take_unknown_probes())
     end)
 
     it("counts a request when another one gets its key", function()

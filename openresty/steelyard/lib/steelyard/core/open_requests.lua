@@ -27,6 +27,8 @@ local ADDRESSES_PER_BREATH = 20
 local PICKS, COMPLETED, FAILED, LATENCY_MS, UNTIMED, COST, IN_FLIGHT, IDLE = 0, 1, 2, 3, 4, 5, 6, 7
 local LINE = 8
 
+local NO_PASSES = {}
+
 local _M = {}
 local mt = { __index = _M }
 
@@ -259,14 +261,30 @@ function _M:close(key)
 end
 
 
+--- The number of the try that probed a half-open peer and may have been answered; nil if there is none. A try before
+-- another one of its pass has failed.
+local function probe_of(entry)
+    local tries = entry.tries
+    local earlier = tries.earlier or NO_PASSES
+    for i = tries.n, 1, -1 do
+        if tries[i] == entry.probe and (i == tries.n or earlier[i] ~= earlier[i + 1]) then
+            return i
+        end
+    end
+end
+
+
 --- Close a request that has ended without being closed, and count it.
 function _M:abandon(key)
     local entry = self.open[key]
-    local name, tries = entry.upstream, entry.tries
+    local name = entry.upstream
     if name then
         self.unlogged[name] = (self.unlogged[name] or 0) + 1
-        if entry.probe and entry.probe == tries[tries.n] then -- it was not tried again after a failure there
-            self.unknown_probes[#self.unknown_probes + 1] = { upstream = name, peer = entry.probe }
+        local i = entry.probe and probe_of(entry)
+        if i then
+            self.unknown_probes[#self.unknown_probes + 1] = {
+                upstream = request_entry.upstream_of(entry, i), peer = entry.probe,
+            }
         end
     end
     self:close(key)
