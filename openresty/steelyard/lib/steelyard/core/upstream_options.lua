@@ -197,7 +197,7 @@ local OPTIONS = {
     { name = "queue", unset = "no queue", check = queue, taken_by = "phase/limit" },
     { name = "priority", unset = "one class", check = variable_or_function, taken_by = "phase/limit" },
     { name = "full_status", default = 503, check = within(WHOLE, 400, 599), taken_by = "phase/limit" },
-    { name = "failure_statuses", unset = "5xx alone", check = failure_statuses, taken_by = "phase/response" },
+    { name = "failure_statuses", unset = "5xx alone", check = failure_statuses, taken_by = "core/own_failures" },
     -- nginx has 1 and 10 s. But a pooled connection that its server has just closed looks like a server that does not
     -- answer, and with 1 it would take the server out. A dead server fails three times within milliseconds.
     { name = "max_fails", default = 3, check = within(WHOLE, 0, 1000000), taken_by = "io/peer_health", stream = true },
