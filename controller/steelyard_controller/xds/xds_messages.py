@@ -17,7 +17,9 @@ DRAINING = 3
 
 # The fields of each message, as "name number type"; "*" repeats.
 _MESSAGES = {
-    "Node": "id 1 string",
+    "SemanticVersion": "major_number 1 uint32, minor_number 2 uint32, patch 3 uint32",  # envoy.type.v3
+    "BuildVersion": "version 1 SemanticVersion",
+    "Node": "id 1 string, user_agent_name 6 string, user_agent_build_version 8 BuildVersion",
     "Status": "message 2 string",  # google.rpc.Status
     "UInt32Value": "value 1 uint32",  # google.protobuf.UInt32Value
     "VersionsEntry": "key 1 string, value 2 string",

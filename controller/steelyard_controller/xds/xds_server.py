@@ -17,6 +17,7 @@ import grpc.aio
 
 from steelyard_controller.messages.keyring import Keyring
 from steelyard_controller.service import Service
+from steelyard_controller.xds import envoy_versions
 from steelyard_controller.xds.followed_tables import FollowedTables
 from steelyard_controller.xds.load_stats import INTERVAL_S, NodeReports, node_name
 from steelyard_controller.xds.report_writer import ReportWriter
@@ -134,7 +135,9 @@ class XdsServer:
                 if value is grpc.aio.EOF:
                     return
                 refusals = subscription.refusals
-                node = subscription.take(value).node.id or node
+                own = subscription.take(value).node
+                node = own.id or node
+                self._remark(own)
                 self._service.instruments.xds_refused += subscription.refusals - refusals
                 self._faults.pop(subscription, None)
                 if subscription.refused is not None:
@@ -161,6 +164,7 @@ class XdsServer:
                     name = node_name(request.node.id)
                     if name is None:
                         raise BadRequest(NO_NAME.format(request.node.id[:70]))
+                    self._remark(request.node)
                     reports = self._reporting[name] = NodeReports(name, secrets.token_hex(8))
                     await self._ask(context)
                     continue
@@ -200,10 +204,18 @@ class XdsServer:
         self._service.faults.note("Envoy", f"{lines[0]}{more}" if lines else None)
         self._service.instruments.xds_streams = len(self._subscriptions)
 
-    async def _abort(self, context: grpc.aio.ServicerContext, node: str, why: str) -> None:
+    def _remark(self, node: Any) -> None:  # noqa: ANN401
+        remark = envoy_versions.remark(node)
+        if remark is not None:
+            self._complain(node.id, remark)
+
+    def _complain(self, node: str, why: str) -> None:
         if why not in self._complained and len(self._complained) < MOST_COMPLAINTS:
             self._complained.add(why)
             log.warning("Envoy %s: %s", node[:64], why, extra={"event": "xds"})
+
+    async def _abort(self, context: grpc.aio.ServicerContext, node: str, why: str) -> None:
+        self._complain(node, why)
         await context.abort(grpc.StatusCode.INVALID_ARGUMENT, why)
 
 

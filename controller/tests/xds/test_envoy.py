@@ -114,6 +114,13 @@ def test_the_documented_file_follows_weights_and_states_and_reports(
         wait_until(completed, lambda: str(_overview(one)))
         assert _overview(one)["load_balancers"].keys() == {"edge-1"}
 
+        # A second server has the address of a draining one: Envoy has one endpoint for both, and it serves.
+        address = {"address": f"127.0.0.1:{steelyard.ports['server-1']}"}
+        url = f"{one.url}/v1/upstreams/web/peers/server-4"
+        LOCAL.put(url, json=address, headers=own_token()).raise_for_status()
+        _until(lambda: edge.states()[steelyard.ports["server-1"]], "HEALTHY")
+        assert edge.requests(50)["server-1"] > 0
+
 
 def test_what_envoy_refuses_is_a_fault_in_its_own_words_until_it_is_mended(
     steelyard: Steelyard, tmp_path: Path

@@ -168,6 +168,15 @@ def test_bad_requests_are_answered_with_the_remedy_and_disturb_nobody(
         assert code is grpc.StatusCode.INVALID_ARGUMENT
         assert "'edge 1' cannot name a load balancer: give each Envoy a --service-node" in why
         assert one.log.read_text().count("cannot name a load balancer") == 1
+        for node in ("edge-1", "edge-2"):
+            hello = _stats(0, node=node)
+            hello.node.user_agent_name = "envoy"
+            version = hello.node.user_agent_build_version.version
+            version.major_number, version.minor_number = 1, 38
+            stream = Stream(channel, LRS)
+            stream.send(hello)
+            stream.next(LoadStatsResponse)
+        assert one.log.read_text().count("version 1.38.0 leaves long requests out") == 1
 
         headers = {"Content-Type": "application/merge-patch+json", **own_token()}
         url = f"{one.url}/v1/upstreams/web/peers/a"

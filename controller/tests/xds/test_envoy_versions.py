@@ -1,0 +1,39 @@
+"""Remarks about an Envoy by its version."""
+
+from typing import Any
+
+import pytest
+from steelyard_controller.xds import envoy_versions
+from steelyard_controller.xds.xds_messages import LoadStatsRequest
+
+LONG = "leaves long requests out"
+DRAINED = "update_merge_window: 0s"
+
+
+def _node(major: int, minor: int, patch: int, name: str = "envoy") -> Any:
+    node = LoadStatsRequest().node
+    node.id, node.user_agent_name = "edge-1", name
+    version = node.user_agent_build_version.version
+    version.major_number, version.minor_number, version.patch = major, minor, patch
+    return node
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [((1, 36, 4), [LONG, DRAINED]), ((1, 38, 3), [LONG, DRAINED]), ((1, 39, 0), [DRAINED])],
+)
+def test_an_old_envoy_has_a_remark_with_its_version_and_the_remedy(
+    version: tuple[int, int, int], said: list[str]
+) -> None:
+    remark = envoy_versions.remark(_node(*version))
+    assert remark is not None
+    assert remark.startswith(f"version {'.'.join(map(str, version))} ")
+    assert remark.endswith(": install 1.40 or later")
+    assert [each for each in (LONG, DRAINED) if each in remark] == said
+
+
+@pytest.mark.parametrize(
+    "node", [_node(1, 40, 0), _node(2, 0, 0), _node(0, 0, 0), _node(1, 36, 0, name="gRPC C-core")]
+)
+def test_a_newer_one_and_other_clients_have_none(node: Any) -> None:
+    assert envoy_versions.remark(node) is None
