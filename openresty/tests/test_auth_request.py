@@ -19,7 +19,7 @@ GUIDES = Path(__file__).parents[2] / "docs/guides"
 
 def snippet() -> str:
     """Return the one block of nginx.conf in the guides that has a location for auth_request."""
-    blocks = [
+    blocks: list[str] = [
         block
         for page in sorted(GUIDES.glob("*.md"))
         for block in re.findall(r"^```nginx\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M)
