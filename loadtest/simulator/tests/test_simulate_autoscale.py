@@ -13,7 +13,7 @@ from steelyard_simulator.run import run
 from steelyard_simulator.studies.autoscale_study import TRIALS, figures_of, page
 
 CPU = Work(cpu=Draw(mean_s=0.1))
-MORE_S, LESS_S, END_S = 120.0, 420.0, 1000.0
+MORE_S, LESS_S, END_S = 120.0, 300.0, 760.0
 
 
 def day(by: ScaledBy, work: Work = CPU) -> Case:

@@ -108,7 +108,7 @@ def test_rows_that_change_are_counted_by_share() -> None:
 
 
 def test_the_same_seeds_give_the_same_csv_however_many_processes() -> None:
-    grid = trials((12,), (1, 3))
+    grid = trials((12,), (3,))
     texts = []
     for jobs, seeds in ((1, range(1, 3)), (2, range(1, 3)), (1, range(2, 4))):
         log = io.StringIO()
@@ -123,13 +123,13 @@ def test_the_command_writes_tables_and_page(tmp_path: Path) -> None:
     page.write_text(
         "before\n<!-- simulate scale: begin -->\nof last time\n<!-- simulate scale: end -->\nafter\n"
     )
-    words = ["simulate", "scale", "--servers", "8,16", "--load-balancers", "1,2", "--seeds", "2"]
+    words = ["simulate", "scale", "--servers", "8,16", "--load-balancers", "2", "--seeds", "2"]
     assert _run([*words, "--jobs", "1", "--out", str(tmp_path), "--page", str(page)]) == 0
     text = page.read_text()
     assert text.startswith("before\n")
     assert text.endswith("after\n")
     assert "of last time" not in text
-    assert "`steelyard-loadtest simulate scale --servers 8,16 --load-balancers 1,2 --seeds 2`" in text
+    assert "`steelyard-loadtest simulate scale --servers 8,16 --load-balancers 2 --seeds 2`" in text
     rows = list(csv.DictReader((tmp_path / "scale.csv").read_text().splitlines()))
     assert {row["seed"] for row in rows} == {"1", "2"}
     both = [
