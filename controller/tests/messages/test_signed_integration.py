@@ -409,7 +409,7 @@ def test_a_server_that_is_taken_over_speaks_for_itself_alone(memcached: Daemon, 
     def agent(peer: str, *, holds: str) -> Any:
         command = [
             "steelyard_agent", "--memcached", memcached.address, "--interval", "0.3", "--peer", peer,
-            "--scope", "host", "--register", url, "--address", "10.0.0.1:80",
+            "--scope", "host", "--register", url, "--address", f"10.0.0.{ord(peer)}:80",
         ]  # fmt: skip
         given = {"STEELYARD_AGENT_KEY": key[holds], "STEELYARD_AGENT_TOKEN": token[holds]}
         return _running(command, tmp_path / f"{peer}-{holds}.log", **given)
