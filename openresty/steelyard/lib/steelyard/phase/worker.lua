@@ -7,13 +7,11 @@
 
 local clock = require "steelyard.io.clock"
 local clock_phase = require "steelyard.core.clock_phase"
-local ejection = require "steelyard.io.ejection"
 local ended_requests = require "steelyard.phase.ended_requests"
 local exchange_loop = require "steelyard.io.exchange_loop"
 local failure_exchange = require "steelyard.io.failure_exchange"
-local fetch = require "steelyard.io.fetch"
 local health_checker = require "steelyard.io.health_checker"
-local job_lock = require "steelyard.io.job_lock"
+local jobs = require "steelyard.phase.jobs"
 local list_fetch = require "steelyard.io.list_fetch"
 local left_behind = require "steelyard.phase.left_behind"
 local listed_upstreams = require "steelyard.phase.listed_upstreams"
@@ -31,7 +29,6 @@ local shared_counters = require "steelyard.io.shared_counters"
 local shared_dict = require "steelyard.io.shared_dict"
 local shared_stats = require "steelyard.io.shared_stats"
 local signature = require "steelyard.io.signature"
-local snapshot = require "steelyard.phase.snapshot"
 local table_store = require "steelyard.io.table_store"
 local timers = require "steelyard.io.timers"
 local traffic_reporter = require "steelyard.io.traffic_reporter"
@@ -150,77 +147,6 @@ local function picker_failed(name, method, problem)
 end
 
 
---- Do the jobs that are due in this worker.
-local function jobs()
-    local options, dict = _M.options, _M.dict
-    local fetch_s, report_s = options.fetch_interval_s, options.report_interval_s
-    job_lock.run(dict, "fetch", fetch_s, clock_phase.FETCH_S + clock_phase.spread_s(options.lb, fetch_s), function()
-        dict:fill_reserve()
-        if options.any_upstream then
-            list_fetch.run(options, _M.store, clock.breather())
-        end
-        if #options.names > 0 then
-            fetch.run(options, _M.store, clock.breather())
-        end
-    end)
-    job_lock.run(dict, "report", report_s, clock_phase.REPORT_S + clock_phase.spread_s(options.lb, report_s), function()
-        _M.reporter:run(ngx.now(), clock.breather())
-    end)
-    job_lock.run(dict, "snapshot", snapshot.INTERVAL_S, nil, function()
-        snapshot.save(_M)
-    end)
-    if _M.others then
-        job_lock.run(dict, "failures", failure_exchange.INTERVAL_S, nil, function()
-            _M.failures:run(clock.breather())
-        end)
-    end
-end
-
-
---- Judge the servers of an upstream, unless it was removed since the timer was set.
-local function run_ejection(name)
-    local live = _M.upstreams[name]
-    if live then
-        ejection.run(live, clock.now(), _M.dict, _M.counters, _M.health)
-    end
-end
-
-
---- Check the servers of an upstream, unless it was removed since the timer was set.
-local function run_checks(name)
-    local live = _M.upstreams[name]
-    if live then
-        _M.checker:run(live, clock.now())
-    end
-end
-
-
-local next_name = 0 -- the index, from 0, at which the next look begins: jobs that found no room come first
-
---- Do the jobs of single upstreams that are due in this worker, all in one timer.
-local function jobs_of_upstreams()
-    local names, taken, first = _M.options.names, {}, next_name
-    for i = 0, #names - 1 do
-        local at = (first + i) % #names
-        local name = names[at + 1]
-        local live = _M.upstreams[name]
-        local eject, check, has_room = live.settings.eject, live.check, true
-        if eject then
-            has_room = job_lock.take_together(_M.dict, taken, "eject/" .. name, eject.interval_s, run_ejection, name)
-        end
-        if check then
-            local is_taken = job_lock.take_together(_M.dict, taken, "check/" .. name,
-                                                    health_checker.poll_interval_s(check), run_checks, name)
-            has_room = has_room and is_taken
-        end
-        if not has_room and next_name == first then
-            next_name = at
-        end
-    end
-    job_lock.run_together(_M.dict, taken)
-end
-
-
 local next_flush = 0
 local flush_set_at -- when the timer of the last flush was set, by the monotonic clock; nil since it has run
 
@@ -284,8 +210,8 @@ local function on_timer(premature)
     end
     guarded("", flush_if_due, ngx.now())
     guarded("", ended_requests.close, _M)
-    guarded("", jobs)
-    guarded("", jobs_of_upstreams)
+    guarded("", _M.jobs.run, _M.jobs)
+    guarded("", _M.jobs.run_for_upstreams, _M.jobs)
     if _M.exchange then
         guarded("", _M.exchange.tick, _M.exchange)
     end
@@ -326,6 +252,7 @@ end
 --- Make the parts that run by the clock. They ask for the upstreams each time: the table is replaced.
 local function make_jobs(options)
     local dict, store = _M.dict, _M.store
+    _M.jobs = jobs.new(_M)
     _M.reporter = traffic_reporter.new({
         dict = dict, options = options, store = store, counters = _M.counters, histograms = _M.histograms,
         upstreams = upstreams_now,
