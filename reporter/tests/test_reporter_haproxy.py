@@ -32,7 +32,7 @@ KEY = b"0123456789abcdef0123456789abcdef"
 DOCS = Path(__file__).parents[2] / "docs" / "guides" / "haproxy.md"
 
 MORE = """
-frontend db
+frontend db_in
     mode tcp
     bind 127.0.0.1:{tcp}
     default_backend db
