@@ -1,6 +1,6 @@
 """The shortcomings of an old Envoy, by the version in its messages. Pure.
 
-Seen on the Envoys 1.36 to 1.40. An Envoy names its version in `node`, as other
+Seen on the Envoys 1.36 to 1.40 (docs/research/versions.md). An Envoy names its version in `node`, as other
 clients of xDS do; those have another `user_agent_name`.
 """
 

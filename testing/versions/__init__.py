@@ -1,0 +1,1 @@
+"""The tests with other versions of the programs and libraries around Steelyard; outside CI."""
