@@ -132,12 +132,14 @@ class RuntimeSocket:
     def _process(
         self, answers: Sequence[str], backends: Sequence[str], *, prefix: str, ending: bool
     ) -> Process:
-        pid, uptime_s = show_stat.parse_info(answers[0], self.name)
+        info = show_stat.parse_info(answers[0], self.name)
         if len(answers) != 1 + len(backends):
             raise HaproxyFault(f"{self.name} broke off its answer: HAProxy is ending, or is being replaced")
         return Process(
-            pid=pid,
-            uptime_s=uptime_s,
+            pid=info.pid,
+            uptime_s=info.uptime_s,
+            version=info.version,
+            groups=info.groups,
             ending=ending,
             via=self.name,
             prefix=prefix,

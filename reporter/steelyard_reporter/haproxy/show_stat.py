@@ -55,13 +55,20 @@ class ServerRow:
 
 Servers = Mapping[str, ServerRow]
 
+Version = tuple[int, int]
+"""HAProxy's version, such as (2, 6)."""
+
+UNKNOWN_VERSION: Version = (999, 0)
+"""A version that cannot be read: newer than all known ones."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
     """One HAProxy process at one moment; `servers` by backend, None: it has no such backend.
 
     `ending`: a reload has replaced it, and it finishes its requests. `via` is the socket that answered for
-    it, and `prefix` the beginning of a command to it there.
+    it, and `prefix` the beginning of a command to it there. `version` is (major, minor), and `groups` its
+    number of thread groups, which versions before 3.4 do not show.
     """
 
     pid: int
@@ -70,10 +77,22 @@ class Process:
     via: str
     prefix: str
     servers: Mapping[str, Servers | None]
+    version: Version = (0, 0)
+    groups: int = 1
 
 
-def parse_info(text: str, via: str) -> tuple[int, int]:
-    """Return pid and uptime in seconds of `show info`; raise `HaproxyFault`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Info:
+    """The members of `show info` that matter; see `Process`."""
+
+    pid: int
+    uptime_s: int
+    version: Version
+    groups: int
+
+
+def parse_info(text: str, via: str) -> Info:
+    """Return a process's `show info`; raise `HaproxyFault`."""
     fields = dict(line.partition(": ")[::2] for line in text.splitlines() if ": " in line)
     pid = _digits(fields.get("Pid", ""))
     if fields.get("Name") != "HAProxy" or pid is None:
@@ -82,7 +101,12 @@ def parse_info(text: str, via: str) -> tuple[int, int]:
             f"{via} is no runtime socket of HAProxy (it answers {shown(text)}): "
             "name the one of `stats socket` in haproxy.cfg"
         )
-    return pid, _digits(fields.get("Uptime_sec", "")) or 0
+    return Info(
+        pid=pid,
+        uptime_s=_digits(fields.get("Uptime_sec", "")) or 0,
+        version=_version(fields.get("Version", "")),
+        groups=max(1, _digits(fields.get("NbThreadGroups", "")) or 1),
+    )
 
 
 def parse_stat(text: str, backend: str, via: str) -> Servers | None:
@@ -178,6 +202,13 @@ def _count(row: Mapping[str, str], name: str) -> int:
     if not 0 <= count <= wire.MAX_INTEGER:
         raise ValueError(f"{name} is out of bounds")
     return count
+
+
+def _version(text: str) -> Version:
+    major, _, rest = text.partition(".")
+    minor = rest[: len(rest) - len(rest.lstrip("0123456789"))]
+    version = _digits(major), _digits(minor)
+    return UNKNOWN_VERSION if version[0] is None or version[1] is None else (version[0], version[1])
 
 
 def _digits(text: str) -> int | None:

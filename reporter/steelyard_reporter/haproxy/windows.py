@@ -4,9 +4,11 @@ Pure. A window is reported only if it was seen whole:
 
 - every process of its beginning exists at its end. One that has ended took its counts along. If a reload had
   replaced it before, only its requests since the last reading are missing, and the window counts;
-- a new process began within it, and counts from 0;
+- a new process began within it. Up to HAProxy 2.9 it counts from 0. Later ones may begin with old counts
+  (`stats-file`, `shm-stats-file`), so a server that is first seen with counts has no figures in this window;
 - no counter fell. They fall for all servers at `clear counters all`, and for a server that was removed and
   added again, which then has no figures in this window;
+- processes of one socket that share their counters (`shm-stats-file`) count once;
 - it is at most `LONGEST_INTERVALS` intervals long: traffic of half a minute ago is not present traffic.
 """
 
@@ -23,10 +25,17 @@ LONGEST_INTERVALS = 2.5
 # HAProxy's uptime has whole seconds.
 UPTIME_SLACK_S = 2.0
 
+# Versions: the first with `stats-file`; the first with `shm-stats-file` and with counters by thread group.
+OLD_COUNTS_SINCE = (3, 0)
+SHARED_COUNTS_SINCE = (3, 3)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """A server's traffic in a window, at one process or all; `latency_ms` None: nothing was completed."""
+    """A server's traffic in a window, at one process or all.
+
+    `latency_ms` is None if nothing was completed, or if it is unknown yet.
+    """
 
     completed: int
     failed: int
@@ -62,15 +71,19 @@ class Windows:
         self._at_s = at_s
         self._processes = {(each.via, each.pid): each for each in processes}
         broken = _why_broken(before, self._processes, length_s, self._longest_s)
-        if broken is not None or not before:
-            totals = {}
+        if broken is not None:  # only the means of the processes that go on are needed
+            ended = _ended(before, self._processes)
+            totals = {place: each for place, each in totals.items() if place[:2] not in ended}
         self._totals = {}
         parts_of: defaultdict[str, dict[str, list[Figures | None]]] = defaultdict(dict)
+        copies = _copies(before, processes)
         for process in processes:
             for backend, servers in process.servers.items():
                 for row in (servers or {}).values():
                     place = process.via, process.pid, backend, row.name
-                    self._totals[place], part = _Totals.after(totals.get(place), row)
+                    self._totals[place], part = _Totals.after(totals.get(place), row, process)
+                    if part is not None and (process.via, process.pid) in copies:
+                        part = Figures(completed=0, failed=0, in_flight=row.in_flight, latency_ms=None)
                     parts_of[backend].setdefault(row.name, []).append(part)
         if not before:
             return None
@@ -94,23 +107,45 @@ class _Totals:
     completed: int
     failed: int
     looks: tuple[latency.Look, ...]
+    truth: latency.Truth
 
     @classmethod
-    def after(cls, before: "_Totals | None", row: ServerRow) -> "tuple[_Totals, Figures | None]":
-        """Return the totals now, and the traffic since; None if its counters were reset meanwhile."""
+    def after(
+        cls, before: "_Totals | None", row: ServerRow, process: Process
+    ) -> "tuple[_Totals, Figures | None]":
+        """Return the totals now, and the traffic since; None if a part of it is unknown.
+
+        It is if the counters were reset meanwhile, or are seen for the first time and may be old.
+        """
         look = row.timed, row.latency_ms
         fell = before is not None and (row.timed < before.looks[-1][0] or row.failed < before.failed)
+        unknown = fell
         if before is None or fell:
-            before = cls(completed=0, failed=0, looks=((0, 0),))
+            may_be_old = process.version >= OLD_COUNTS_SINCE and (row.completed, row.failed, row.timed) != (
+                0,
+                0,
+                0,
+            )
+            unknown = fell or may_be_old
+            groups = process.groups if process.version >= SHARED_COUNTS_SINCE else 1
+            before = cls(
+                completed=0,
+                failed=0,
+                looks=(look if may_be_old else (0, 0),),
+                truth=latency.truth(row.timed, groups, began_at_0=not may_be_old),
+            )
         looks = before.looks if look[0] == before.looks[-1][0] else (*before.looks, look)
         totals = cls(
-            completed=max(before.completed, row.completed), failed=row.failed, looks=latency.kept(looks)
+            completed=max(before.completed, row.completed),
+            failed=row.failed,
+            looks=latency.kept(looks),
+            truth=before.truth,
         )
-        return totals, None if fell else Figures(
+        return totals, None if unknown else Figures(
             completed=totals.completed - before.completed,
             failed=row.failed - before.failed,
             in_flight=row.in_flight,
-            latency_ms=latency.mean_ms(looks),
+            latency_ms=latency.mean_ms(looks, before.truth),
         )
 
 
@@ -119,13 +154,52 @@ def _sum(parts: Sequence[Figures | None]) -> Figures | None:
     if len(seen) < len(parts):
         return None
     completed = sum(part.completed for part in seen)
-    spent_ms = sum(part.completed * (part.latency_ms or 0.0) for part in seen)
+    timed = [(part.completed, part.latency_ms) for part in seen if part.latency_ms is not None]
+    requests = sum(count for count, _ in timed)
     return Figures(
         completed=completed,
         failed=sum(part.failed for part in seen),
         in_flight=sum(part.in_flight for part in seen),
-        latency_ms=spent_ms / completed if completed else None,
+        latency_ms=sum(count * mean for count, mean in timed) / requests if requests else None,
     )
+
+
+def _copies(before: Mapping[tuple[str, int], Process], now: Sequence[Process]) -> frozenset[tuple[str, int]]:
+    """Return the processes whose counters are those of another process at the same socket.
+
+    They are read one after the other, P then Q. The readings 0 and 1 are the window's two ends. Their
+    counters are shared if P0 <= Q0 <= P1 <= Q1 at each server.
+    """
+    copies = set()
+    known = [process for process in now if (process.via, process.pid) in before]
+    for index, second in enumerate(known):
+        for first in known[:index]:
+            if first.via != second.via or min(first.version, second.version) < SHARED_COUNTS_SINCE:
+                continue
+            ends = [_counts(before[first.via, first.pid]), _counts(before[second.via, second.pid])]
+            ends += [_counts(first), _counts(second)]
+            places = set.intersection(*(set(end) for end in ends))
+            steps = [[end[place] for end in ends] for place in places]
+            if any(sum(step) for step in steps) and all(step == sorted(step) for step in steps):
+                copies.add((second.via, second.pid))
+    return frozenset(copies)
+
+
+def _ended(
+    before: Mapping[tuple[str, int], Process], now: Mapping[tuple[str, int], Process]
+) -> frozenset[tuple[str, int]]:
+    """Return the processes that have ended, or whose pid is another one's now."""
+    return frozenset(
+        key for key, known in before.items() if key not in now or now[key].uptime_s < known.uptime_s
+    )
+
+
+def _counts(process: Process) -> Mapping[tuple[str, str], int]:
+    return {
+        (backend, row.name): row.timed + row.failed
+        for backend, servers in process.servers.items()
+        for row in (servers or {}).values()
+    }
 
 
 def _why_broken(

@@ -16,9 +16,20 @@ def _process(
     ending: bool = False,
     via: str = "a",
     http: bool = True,
+    version: tuple[int, int] = (2, 6),
+    groups: int = 1,
 ) -> Process:
     servers = show_stat.parse_stat(stat(*rows, http=http), "web", via)
-    return Process(pid=pid, uptime_s=uptime_s, ending=ending, via=via, prefix="", servers={"web": servers})
+    return Process(
+        pid=pid,
+        uptime_s=uptime_s,
+        ending=ending,
+        via=via,
+        prefix="",
+        servers={"web": servers},
+        version=version,
+        groups=groups,
+    )
 
 
 def _served(count: int, **more: object) -> dict[str, object]:
@@ -129,3 +140,64 @@ def test_a_connection_that_is_tried_again_is_not_completed_twice() -> None:
     ):
         window = windows.next([_process(row, http=False)], 10.0 + at)
     assert _whole(window)["s1"].completed == 1
+
+
+def test_a_reload_with_a_stats_file_does_not_pour_the_old_counts_into_a_window() -> None:
+    # HAProxy 3.5-dev5: 216 in a window of 5 requests, and 0.5 ms instead of 12.
+    windows = Windows(1.0)
+    windows.next([_process(_served(211), version=(3, 0))], 10.0)
+    both = [
+        _process(_served(216, rtime=1), uptime_s=0, pid=101, version=(3, 0)),
+        _process(_served(211), ending=True, version=(3, 0)),
+    ]
+    assert _whole(windows.next(both, 11.0)) == {}
+    seen = _whole(windows.next([_process(_served(223, rtime=1), pid=101, version=(3, 0))], 12.0))["s1"]
+    assert (seen.completed, seen.latency_ms) == (7, None)
+
+
+def test_a_new_process_without_requests_counts_from_0_in_every_version() -> None:
+    windows = Windows(1.0)
+    windows.next([_process(_served(500), version=(3, 5))], 10.0)
+    both = [
+        _process(_served(0, rtime=0), uptime_s=0, pid=101, version=(3, 5)),
+        _process(_served(520), ending=True, version=(3, 5)),
+    ]
+    assert _whole(windows.next(both, 11.0))["s1"].completed == 20
+    seen = _whole(windows.next([_process(_served(17, rtime=12), pid=101, version=(3, 5))], 12.0))["s1"]
+    assert (seen.completed, seen.latency_ms) == (17, 11.5)
+
+
+def test_processes_that_share_their_counters_count_once() -> None:
+    # HAProxy 3.5-dev5 with `shm-stats-file`: 10 in a window of 5 requests; `scur` is each process's own.
+    windows = Windows(1.0)
+
+    def read(*counts: int, old_in_flight: int = 1) -> list[Process]:
+        new, old = counts
+        return [
+            _process(_served(new, scur=2), pid=101, uptime_s=0, version=(3, 5)),
+            _process(_served(old, scur=old_in_flight), ending=True, version=(3, 5)),
+        ]
+
+    windows.next([_process(_served(246), version=(3, 5))], 10.0)
+    assert _whole(windows.next(read(252, 252), 11.0)) == {}
+    seen = _whole(windows.next(read(257, 258), 12.0))["s1"]
+    assert (seen.completed, seen.in_flight) == (5, 3)
+    # Only the new one has served: they do not share their counters.
+    assert _whole(windows.next(read(270, 260), 13.0))["s1"].completed == 15
+
+
+def test_thread_groups_leave_a_window_without_latency_after_512_requests() -> None:
+    windows = Windows(1.0)
+    windows.next([_process(_served(0), version=(3, 4), groups=4)], 10.0)
+    early = _whole(windows.next([_process(_served(500, rtime=13), version=(3, 4), groups=4)], 11.0))
+    assert early["s1"].latency_ms == 12.5
+    late = _whole(windows.next([_process(_served(2048, rtime=48), version=(3, 4), groups=4)], 12.0))
+    assert (late["s1"].completed, late["s1"].latency_ms) == (1548, None)
+
+
+def test_after_a_pause_the_mean_of_a_process_that_goes_on_is_still_known() -> None:
+    windows = Windows(1.0)
+    windows.next([_process(_served(0), version=(3, 0))], 10.0)
+    windows.next([_process(_served(600), version=(3, 0))], 11.0)
+    _broken(windows.next([_process(_served(900), version=(3, 0))], 41.0))
+    assert _whole(windows.next([_process(_served(905), version=(3, 0))], 42.0))["s1"].latency_ms == 9.5

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from steelyard_reporter.haproxy import show_stat
-from steelyard_reporter.haproxy.show_stat import HaproxyFault, ServerRow
+from steelyard_reporter.haproxy.show_stat import UNKNOWN_VERSION, HaproxyFault, Info, ServerRow
 
 from ..rows import info, stat
 
@@ -80,7 +80,24 @@ def test_a_backend_without_a_server_is_there_and_a_frontend_is_no_backend() -> N
 
 
 def test_pid_and_uptime_are_read() -> None:
-    assert show_stat.parse_info(info(pid=7, uptime_s=3), "x") == (7, 3)
+    assert show_stat.parse_info(info(pid=7, uptime_s=3), "x") == Info(
+        pid=7, uptime_s=3, version=(2, 6), groups=1
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "version"),
+    [
+        ("3.5-dev5-50872daa6", (3, 5)),
+        ("2.6.12-1+deb12u2", (2, 6)),
+        ("", UNKNOWN_VERSION),
+        ("x.y", UNKNOWN_VERSION),
+    ],
+)
+def test_version_and_thread_groups_are_those_of_show_info(line: str, version: tuple[int, int]) -> None:
+    text = info().replace("2.6.12", line) + "\nNbThreadGroups: 4"
+    seen = show_stat.parse_info(text, "x")
+    assert (seen.version, seen.groups) == (version, 4)
 
 
 def test_the_masters_workers_are_those_of_now_and_those_that_were_replaced() -> None:
