@@ -183,9 +183,9 @@ local OPTIONS = {
                                                              'write it as dict = "steelyard"'),
       taken_by = "phase/worker" },
     -- A new table is served within this and 0.2 s.
-    { name = "fetch_interval_s", default = 0.5, check = within(SECONDS, 0.05, 60), taken_by = "phase/worker" },
+    { name = "fetch_interval_s", default = 0.5, check = within(SECONDS, 0.05, 60), taken_by = "phase/jobs" },
     -- The controller's tick.
-    { name = "report_interval_s", default = 1, check = within(SECONDS, 0.1, 60), taken_by = "phase/worker" },
+    { name = "report_interval_s", default = 1, check = within(SECONDS, 0.1, 60), taken_by = "phase/jobs" },
     -- A restart of the control plane is no reason to move.
     { name = "hold_s", default = 60, check = within(SECONDS, 0, 86400),
       read_as = "limits.hold_s", taken_by = "core/ladder" },
