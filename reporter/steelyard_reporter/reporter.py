@@ -27,6 +27,9 @@ READ_PART = 0.5
 # A line of commands must fit HAProxy's buffer of 16 kB.
 COMMANDS_AT_ONCE = 50
 
+# Weights near HAProxy's own wait for this long, as they do for Envoy.
+NEAR_ENOUGH_S = 10.0
+
 # Reports until an unread one is a fault: by then a controller has read one, if it can.
 UNREAD_REPORTS = 5
 
@@ -80,6 +83,8 @@ class Reporter:
         self._unread: dict[str, int] = {}
         self._named: dict[str, set[str]] = {upstream: set() for upstream in settings.upstreams}
         self._added: dict[tuple[str, int, str], set[str]] = {}
+        self._exact_at_s: dict[tuple[str, int, str], float] = {}
+        self._batches = 0
 
     def report(self) -> list[TrafficReport]:
         """Read HAProxy and send a report for each upstream; return the reports."""
@@ -168,6 +173,7 @@ class Reporter:
             return
         running = {(process.via, process.pid) for process in self._processes}
         self._added = {place: names for place, names in self._added.items() if place[:2] in running}
+        self._exact_at_s = {place: at_s for place, at_s in self._exact_at_s.items() if place[:2] in running}
 
     def _read(self) -> list[Process]:
         self._deadline.start(READ_PART * self._settings.interval_s)
@@ -213,6 +219,7 @@ class Reporter:
         place = process.via, process.pid, table.upstream
         # Without those that could not be added, but with those that HAProxy would not delete yet.
         added = self._added.get(place, set()) & servers.keys()
+        holds_near = self._clock() - self._exact_at_s.get(place, float("-inf")) < NEAR_ENOUGH_S
         planned = orders.orders(
             table,
             backend,
@@ -220,7 +227,12 @@ class Reporter:
             keywords=self._settings.add_servers,
             named_before=self._named[table.upstream],
             added_before=added,
+            holds_near=holds_near,
+            turn=self._batches,
         )
+        if not holds_near:
+            self._exact_at_s[place] = self._clock()
+        self._batches += bool(planned.commands)
         self._added[place] = added | planned.added
         wrong: list[str] = []
         through = next(each for each in self._sockets if each.name == process.via)

@@ -11,6 +11,9 @@ Pure: a table and HAProxy's servers in, commands of its runtime socket out (mana
 A server without a table since the reporter began is never touched. Nor is any server if HAProxy and the
 table share no name: that is another backend, or another upstream. Nor is a server with an agent-check: its
 answer would undo each command.
+
+Each new weight queues its server anew. With leastconn or at low rates, servers with new weights are then
+asked in the order of the commands. So small changes wait (`is_near`), and each batch has another order.
 """
 
 from collections.abc import Mapping, Set
@@ -22,6 +25,10 @@ from steelyard_protocol.name_list import shown
 from steelyard_protocol.weight_table import TablePeer, WeightTable
 
 from steelyard_reporter.haproxy.show_stat import ServerRow, Servers
+
+# A change of a weight below this share is near; a law's steps at rest are mostly smaller. A step of 1 is
+# rounding.
+NEAR_SHARE = 0.05
 
 # Servers that a line names.
 MOST_NAMED = 3
@@ -48,11 +55,14 @@ def orders(
     keywords: str | None,
     named_before: Set[str],
     added_before: Set[str],
+    holds_near: bool = False,
+    turn: int = 0,
 ) -> Orders:
     """Return the commands that make a backend's servers follow the table.
 
     `keywords` are those of added servers; None adds none. `named_before` are the names of earlier
-    tables, and `added_before` the servers that were added at run time.
+    tables, and `added_before` the servers that were added at run time. `holds_near` leaves small changes
+    for later. `turn` is the number of the batch: the servers take turns at being first.
     """
     peers = {peer.id: peer for peer in table.peers}
     if servers and not peers.keys() & servers.keys():
@@ -60,12 +70,14 @@ def orders(
     weights = haproxy_weights(table)
     commands: list[str] = []
     added = set()
-    for name, row in servers.items():
+    for name, row in _turned(servers, turn):
         where = f"{backend}/{name}"
         if row.has_agent_check:
             continue
         if name in peers:
-            commands.extend(_change(where, row, weights[name], _STATES[peers[name].state]))
+            is_held = holds_near and is_near(row.weight, weights[name])
+            weight = row.weight if is_held else weights[name]
+            commands.extend(_change(where, row, weight, _STATES[peers[name].state]))
         elif name in added_before and _state(row) == "maint" and row.in_flight == 0:
             commands.append(f"del server {where}")
         elif name in named_before:
@@ -76,6 +88,11 @@ def orders(
                 commands.extend(_addition(f"{backend}/{name}", peer, weights[name], keywords))
                 added.add(name)
     return Orders(commands=tuple(commands), added=frozenset(added))
+
+
+def is_near(before: int, now: int) -> bool:
+    """Return whether a change of a weight is small."""
+    return abs(now - before) <= max(1.0, NEAR_SHARE * before)
 
 
 def mismatches(
@@ -130,6 +147,12 @@ def complaint(answer: str) -> str | None:
     if "static LB" in wrong[0]:
         return f"{wrong[0]} Write `balance roundrobin`, leastconn or random in haproxy.cfg"
     return f"HAProxy says: {'; '.join(wrong[:3])}"
+
+
+def _turned(servers: Servers, turn: int) -> list[tuple[str, ServerRow]]:
+    rows = list(servers.items())
+    first = turn % len(rows) if rows else 0
+    return rows[first:] + rows[:first]
 
 
 def _change(where: str, row: ServerRow, weight: int, state: str) -> list[str]:

@@ -36,9 +36,18 @@ def _told(
     keywords: str | None = None,
     named: frozenset[str] = frozenset(),
     added: frozenset[str] = frozenset(),
+    holds_near: bool = False,
+    turn: int = 0,
 ) -> Orders:
     return orders.orders(
-        table, "web", _servers(*rows), keywords=keywords, named_before=named, added_before=added
+        table,
+        "web",
+        _servers(*rows),
+        keywords=keywords,
+        named_before=named,
+        added_before=added,
+        holds_near=holds_near,
+        turn=turn,
     )
 
 
@@ -60,6 +69,30 @@ def test_weights_and_states_follow_the_table() -> None:
         "set server web/s3 state maint",
         "set server web/s4 state ready",
     )
+
+
+def test_small_changes_wait_and_states_do_not() -> None:
+    # With leastconn the first of ten equal servers had 16 of 100 requests: each new weight queues anew.
+    table = _table(s1="up", s2="up", s3="drain")
+    rows = [{"name": "s1", "uweight": 96}, {"name": "s2", "uweight": 90}, {"name": "s3", "uweight": 99}]
+    assert _told(table, *rows, holds_near=True).commands == (
+        "set server web/s2 weight 100",
+        "set server web/s3 state drain",
+    )
+    assert len(_told(table, *rows).commands) == 4
+
+
+def test_a_step_of_one_is_rounding_and_waits() -> None:
+    assert orders.is_near(1, 2)
+    assert orders.is_near(14, 15)
+    assert not orders.is_near(14, 16)
+    assert orders.is_near(256, 244)
+
+
+def test_servers_take_turns_at_being_ordered_first() -> None:
+    rows = [{"name": name, "uweight": 7} for name in ("s1", "s2", "s3")]
+    firsts = [_told(_table(s1="up", s2="up", s3="up"), *rows, turn=turn).commands[0] for turn in range(4)]
+    assert [first.split()[2] for first in firsts] == ["web/s1", "web/s2", "web/s3", "web/s1"]
 
 
 def test_what_haproxy_keeps_out_for_a_reason_of_its_own_stays_out() -> None:
