@@ -17,6 +17,8 @@ from steelyard_controller.laws.steelyard.traffic import Traffic
 
 # Slow start fills the other servers up to this load; arrivals are averaged over this time.
 SLOW_START_LOAD, ARRIVING_S = 0.9, 1.0
+# A peer without samples and requests is there if fewer than this number of requests were due.
+DUE_REQUESTS = 1.0
 # A peer that got none of this number of due requests is away. By chance, that happens once in 500 million
 # times.
 MISSED_REQUESTS = 20.0
@@ -44,14 +46,24 @@ def weigh_slow_start(
                of service                                         up: time that the server has been up
 
     A peer is away if it got none of max(20, those of 2 d) requests that its weight would have given it. It is
-    also away if it has neither samples nor requests while others have some. A starting peer must take the
-    requests that the others cannot carry.
+    also away if it has no samples, and only failed requests, while others have some. A peer without samples
+    is present between its requests, too: at few requests a second, most ticks have none for it. So it is
+    before its first request, while less than one was due. A starting peer must take the requests that the
+    others cannot carry.
     """
     snapshots, previous, parameters = inputs.snapshots, inputs.previous, inputs.parameters
     tick_s = snapshots.tick_s
-    present = busyness.sampled | (known_or_zero(snapshots.completed) > 0)
-    silent = ~present & anybody(present) & (busyness.sampleless_ticks > inputs.patience_ticks)
-    away = silent | (in_flight.missed >= np.maximum(MISSED_REQUESTS, in_flight.due))
+    served = busyness.sampled | (known_or_zero(snapshots.completed) > 0)
+    failing = ~served & (known_or_zero(snapshots.failed) > 0)
+    resting = (
+        ~served
+        & ~failing
+        & ((previous["seen_s"] > 0) | (in_flight.missed < DUE_REQUESTS))
+        & (traffic.reportless_ticks == 0)
+    )
+    present = served | resting
+    lost = failing & anybody(served) & (busyness.sampleless_ticks > inputs.patience_ticks)
+    away = lost | (in_flight.missed >= np.maximum(MISSED_REQUESTS, in_flight.due))
     warmth_s = np.where(away, -tick_s, np.where(present, tick_s, 0.0))
     seen_s = np.fmin(clip(previous["seen_s"] + warmth_s, 0.0, parameters.ramp), snapshots.up_s)
     seen_s = np.where(snapshots.eligible, seen_s, 0.0)
