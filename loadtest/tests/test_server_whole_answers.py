@@ -49,3 +49,20 @@ def test_an_answer_s_header_leaves_with_its_body_and_nothing_waits_for_what_come
     assert first.startswith(b"HTTP/1.1 200 OK\r\n")
     assert first.endswith(b"\r\n\r\nsome")
     assert last == b"more"
+
+
+def test_a_request_for_one_path_gets_no_answer_on_a_kept_connection() -> None:
+    async def run() -> list[bytes]:
+        config = Config(application, http=WholeAnswers, ws="none", lifespan="off", log_config=None)
+        config.load()
+        wire = Wire()
+        protocol = WholeAnswers(config=config, server_state=ServerState(), app_state={})
+        protocol.connection_made(wire)
+        protocol.data_received(b"GET / HTTP/1.1\r\nHost: server-1\r\n\r\n")
+        while len(wire.written) < 2:
+            await asyncio.sleep(0.001)
+        protocol.data_received(b"GET /hang-up?at=once HTTP/1.1\r\nHost: server-1\r\n\r\n")
+        await wire.closed.wait()
+        return wire.written
+
+    assert b"".join(asyncio.run(run())).count(b"HTTP/1.1") == 1

@@ -38,7 +38,7 @@ def test_every_part_is_killed_paused_and_restarted(part: str, what: str) -> None
         "nginx reload, 500 requests open", "nginx reload, eight sizes of its shared dict",
         "a location with a log_by_lua of its own",
         "another load balancer killed, 500 open", "another load balancer cut off from memcached, 500 open",
-        "a server that hangs, and passes its checks",
+        "a server that hangs, and passes its checks", "a URL at which every server hangs up",
         "memcached full, evicting", "memcached full, out of memory", "memcached slow by 2 s",
         "memcached hangs", "memcached drips a byte a second", "memcached flushed",
         "names that hang, twenty of them", "DNS away at a take-over",
@@ -100,7 +100,7 @@ REAL = (
     "nginx reload, 500 requests open", "nginx reload, eight sizes of its shared dict",
     "a location with a log_by_lua of its own",
     "another load balancer killed, 500 open", "another load balancer cut off from memcached, 500 open",
-    "envoy refuses endpoints",
+    "envoy refuses endpoints", "a URL at which every server hangs up",
 )  # fmt: skip
 """They need a process to signal, a disk to fill, or an nginx or a controller to answer."""
 

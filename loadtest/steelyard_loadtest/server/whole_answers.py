@@ -1,7 +1,9 @@
-"""uvicorn's HTTP protocol with one change: an answer's header and body are one write.
+"""uvicorn's HTTP protocol with two changes: an answer's header and body are one write, and one URL gets none.
 
 uvicorn writes them separately. A server that is stopped or killed between the two has begun its answer. A
 balancer that has read the header cannot ask another server, so the request is lost although others are well.
+
+At `/hang-up` the server closes the connection without an answer, like one whose worker crashes there.
 """
 
 import asyncio
@@ -9,14 +11,23 @@ from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+HANG_UP = b"/hang-up"
+
 
 class WholeAnswers(HttpToolsProtocol):
-    """Combines everything that the application sends without waiting into one write."""
+    """Combines what the application sends without waiting into one write, and hangs up at HANG_UP."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin a connection."""
         super().connection_made(transport)
         self.transport = cast(asyncio.Transport, _Joined(transport))
+
+    def on_headers_complete(self) -> None:
+        """Pass a request on to the application, or hang up."""
+        if self.url.partition(b"?")[0] == HANG_UP:
+            self.transport.close()
+        else:
+            super().on_headers_complete()
 
 
 class _Joined:

@@ -1,12 +1,17 @@
-"""Faults of processes: daemons killed, stopped, restarted; servers dead, slow, failing their checks (I/O)."""
+"""Faults of processes: daemons killed, stopped, restarted; servers dead, slow, failing their checks (I/O).
+
+Servers hang up at one URL, too.
+"""
 
 import time
 from functools import partial
 
+from steelyard_loadtest.machine import http_ask
 from steelyard_loadtest.machine.repeating import repeating
 
 from steelyard_resilience.chaos.fault import Check, Lasting, action
 from steelyard_resilience.chaos.faults.cluster_state import change, daemon_of, nginx_status
+from steelyard_resilience.stage import hosts
 from steelyard_resilience.stage.stage import Stage, overview
 
 STILL_S, RUNS_S = 0.08, 0.02
@@ -17,6 +22,12 @@ TOO_LATE = ("--delay-ms", "60000")
 
 STRICT = {"path": "/no-such-page", "interval_s": 0.5, "timeout_s": 1.0, "rise": 1, "fall": 1}
 """A health check that every server fails, quickly."""
+
+HANG_UP, HUNG_UP_EACH_S = "/hang-up", 0.1
+"""A URL at which a demo server hangs up, and the interval of the requests for it, beside the load."""
+
+MOST_TRIES = 3
+"""A request's first try, and nginx's `retries`: two by default."""
 
 
 def _another_leads(stage: Stage, killed: str) -> str | None:
@@ -102,3 +113,31 @@ def slow_server(*, stage: Stage) -> Lasting:
             yield None
     finally:
         server.resume()
+
+
+@action
+def hang_up(*, stage: Stage) -> Lasting:
+    """Ask for a URL at which all servers hang up, over the connections that the load keeps open."""
+    asked: list[str] = []
+    before = _failed(stage)
+
+    def ask() -> None:
+        asked.append(HANG_UP)
+        http_ask.ask(stage.addresses[hosts.EDGE], hosts.WEB_PORT, HANG_UP)
+
+    def check() -> str | None:
+        peers, failed = nginx_status(stage)["peers"], _failed(stage) - before
+        if failed > MOST_TRIES * len(asked) or failed < len(asked) / 2:
+            return (
+                f"{len(asked)} requests were tried {failed} times, and each may be tried {MOST_TRIES} times"
+            )
+        out = [peer["id"] for peer in peers if peer["health"] != "ok"]
+        return f"the URL takes out {', '.join(out)}" if out else None
+
+    with repeating(ask, interval_s=HUNG_UP_EACH_S):
+        yield check
+
+
+def _failed(stage: Stage) -> int:
+    failed: int = sum(peer["failed"] for peer in nginx_status(stage)["peers"])
+    return failed
