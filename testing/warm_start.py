@@ -32,6 +32,8 @@ LATER_IMPORTS = {"steelyard_controller": ("pydantic.v1",)}
 # Linux allows datagrams of 208 kB by default. Arguments and environment of a test are some 5 kB.
 MESSAGE_BYTES = 200_000
 
+MODULE = "STEELYARD_TESTS_MODULE"
+
 # A short-lived program's status may follow its pid at once.
 PID_BYTES = 10
 
@@ -96,10 +98,12 @@ class _Server:
 
     def __init__(self, module: str) -> None:
         self._socket, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        code = f"from testing import warm_start; warm_start.serve({module!r}, {its.fileno()})"
+        # The module is not in the command: tests that look for a program by its command must not find this.
+        code = f"from testing import warm_start; warm_start.serve({its.fileno()})"
         environment = {name: value for name, value in os.environ.items() if not name.startswith("STEELYARD_")}
         # A fork keeps no threads but its own.
         environment["OPENBLAS_NUM_THREADS"] = "1"
+        environment[MODULE] = module
         with its:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", code],
@@ -126,8 +130,9 @@ class _Server:
         return status
 
 
-def serve(module: str, descriptor: int) -> None:
+def serve(descriptor: int) -> None:
     """Fork a module's program for each message, until the other end of the socket is closed."""
+    module = os.environ[MODULE]
     main = importlib.import_module(f"{module}.__main__").main
     for name in LATER_IMPORTS[module]:
         importlib.import_module(name)
