@@ -142,6 +142,10 @@ class Edge:
         """Return the output of `nginx -t`; empty if the configuration is right."""
         return subprocess.run([*self._command, "-t", "-q"], check=True, capture_output=True, text=True).stderr
 
+    def master_pid(self) -> int:
+        """Return the process id of the master."""
+        return self._process.pid
+
     def worker_pids(self) -> list[int]:
         """Return the process ids of the workers."""
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")

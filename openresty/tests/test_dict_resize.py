@@ -1,5 +1,10 @@
 """A lua_shared_dict of another size: nginx makes a new one at a reload, which begins with what was known."""
 
+import contextlib
+import os
+import re
+import signal
+import time
 from functools import partial
 from pathlib import Path
 
@@ -19,11 +24,20 @@ LOCATION = """
 """
 
 
+def copies(edge: Edge) -> list[Path]:
+    """Return the two files of a worker with the copy of the dict."""
+    found = []
+    for file in Path(f"/proc/{edge.worker_pids()[0]}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # a connection that the worker has closed meanwhile
+            if "memfd:steelyard-" in str(file.readlink()):
+                found.append(file)
+    return found
+
+
 def is_saved(edge: Edge, key: str) -> bool:
     """Tell whether the copy of the dict in memory is whole, and has a key."""
-    files = list(Path(f"/proc/{edge.worker_pids()[0]}/fd").iterdir())
-    copies = [file.read_bytes() for file in files if "memfd:steelyard-" in str(file.readlink())]
-    return any(copy.startswith(b"steelyard 1 ") and key.encode() in copy for copy in copies)
+    texts = [file.read_bytes() for file in copies(edge)]
+    return any(text.startswith(b"steelyard 1 ") and key.encode() in text for text in texts)
 
 
 def answered(statuses: list[int], requests: int) -> bool:
@@ -72,3 +86,26 @@ def test_the_listed_upstreams_are_known_without_memcached(rig: Rig) -> None:
     edge.reload()
     answer = edge.get("/any/", {"Host": "shop.example"})
     assert (answer.status, answer.server) == (200, "a")
+
+
+def test_no_file_of_a_worker_makes_the_master_take_much_memory(rig: Rig) -> None:
+    edge = rig.edge()
+    rig.wait_until(lambda: is_saved(edge, "steelyard"), "a copy is saved")
+    (worker,) = edge.worker_pids()
+    os.kill(worker, signal.SIGSTOP)  # it writes no other copy
+    for file, records in zip(copies(edge), (10**19, 600_000_000), strict=True):
+        with file.open("r+b") as copy:
+            copy.write(
+                b"steelyard 1 %020.6f %020.0f" % (time.monotonic() + 1000, records) + b" " * 10 + b"\n"
+            )
+            copy.truncate(64 + 600_000_000)  # with no memory behind it
+    edge.rewrite("lua_shared_dict steelyard 10m", "lua_shared_dict steelyard 20m")
+    edge.begin_reload()
+    rig.wait_until(lambda: set(edge.worker_pids()) > {worker}, "a worker starts")
+    os.kill(worker, signal.SIGCONT)
+    peak = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{edge.master_pid()}/status").read_text())
+    assert peak
+    assert int(peak[1]) < 100_000
+    rig.wait_until(lambda: worker not in edge.worker_pids(), "the worker before is gone")
+    rig.wait_until(lambda: is_saved(edge, "steelyard"), "a copy is saved")
+    assert edge.complaints() == []

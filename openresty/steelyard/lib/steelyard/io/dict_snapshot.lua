@@ -29,14 +29,18 @@ int ftruncate(int fd, long length);
 long pread(int fd, void *buffer, size_t bytes, long offset);
 long pwrite(int fd, const void *buffer, size_t bytes, long offset);
 long readlink(const char *path, char *buffer, size_t bytes);
+long lseek(int fd, long offset, int from);
 ]]
 
 -- Linux's numbers, the same on x86-64 and arm64.
-local CLOSE_ON_EXEC, UNLOCK, TRY_LOCK = 1, 0, 2
+local CLOSE_ON_EXEC, UNLOCK, TRY_LOCK, FROM_END = 1, 0, 2, 2
 
 local HEADER_BYTES, HEADER = 64, "steelyard 1 %020.6f %020.0f"
 local HEADER_PATTERN = "^steelyard 1 (%d+%.%d+) (%d+) *\n$"
 local RECORD, RECORD_PATTERN = "%d %d %s %.3f %s\n", "^(%d+) (%d+) (%l+) ([%d.]+) (%S*)\n"
+
+-- The greatest file. Workers may write to the files, and the master must not take any amount of memory for them.
+local MAX_BYTES = 256 * 2 ^ 20
 
 -- Larger values leave the dict's reserve alone.
 local SMALL_BYTES = 1000
@@ -87,10 +91,13 @@ local function write(fd, text, from)
 end
 
 
---- When a file was written, and the bytes of its records; nil if it is not whole.
+--- When a file was written, and the bytes of its records; nil if it is not whole, or too large.
 local function header_of(fd)
     local written_at, bytes = string.match(read(fd, 0, HEADER_BYTES) or "", HEADER_PATTERN)
-    return trusted(written_at), trusted(bytes)
+    local file_bytes = trusted(ffi.C.lseek(fd, 0, FROM_END))
+    if written_at and trusted(bytes) + HEADER_BYTES == file_bytes and file_bytes <= MAX_BYTES then
+        return trusted(written_at), trusted(bytes)
+    end
 end
 
 
@@ -124,6 +131,9 @@ function _M.save(dict, groups, breathe)
         local whole = string.format(RECORD, #key, #text, kind, ttl_s, group) .. key .. text
         local from = at
         at = at + #whole
+        if at > MAX_BYTES then
+            return nil, "tables and marks take over 256 MB, so a shared dict of another size would begin without them"
+        end
         return write(fd, whole, from)
     end
     ffi.C.ftruncate(fd, 0)
@@ -239,8 +249,9 @@ end
 --- Take over the values that the workers before have saved, if the dict is a new one.
 -- @param is_new function(dict): whether no worker has used it
 function _M.restore(is_new)
-    local text, written_at = newest(earlier_files())
-    files = { new_file(), new_file() }
+    local earlier = earlier_files()
+    files = { new_file(), new_file() } -- first, because an error may end this function
+    local text, written_at = newest(earlier)
     if #files < 2 then
         files = nil
     elseif text and write(files[1][0], text, HEADER_BYTES) then
