@@ -12,7 +12,7 @@ from steelyard_protocol.memcached_writer import MemcachedWriter
 from steelyard_protocol.traffic_report import TrafficReport
 from steelyard_protocol.weight_table import WeightTable
 
-from steelyard_reporter.haproxy import orders, runtime_socket
+from steelyard_reporter.haproxy import runtime_socket, weight_commands
 from steelyard_reporter.haproxy.runtime_socket import RuntimeSocket
 from steelyard_reporter.haproxy.show_stat import HaproxyFault, Process, Servers
 from steelyard_reporter.haproxy.windows import Figures, Window, Windows
@@ -133,14 +133,14 @@ class Reporter:
                 if servers is None:
                     continue
                 try:
-                    wrong = self._order(process, table, backend, servers)
+                    wrong = self._set_weights(process, table, backend, servers)
                 except HaproxyFault as fault:
                     wrong = str(fault)
                 if wrong is not None:
                     faults[f"{process.via}/{backend}"] = (
                         f"{process.via}, backend {backend}: nothing is set: {wrong}"
                     )
-        self._faults.log_changes("orders", faults)
+        self._faults.log_changes("weights", faults)
 
     def _announce(self, reported: Sequence[str]) -> None:
         """Announce this load balancer to the controller for upstreams whose table does not name it."""
@@ -186,7 +186,7 @@ class Reporter:
             backend = self._settings.upstreams[table.upstream]
             for process in self._processes:
                 if not process.ending:
-                    texts = orders.mismatches(
+                    texts = weight_commands.mismatches(
                         table,
                         backend,
                         process.servers[backend],
@@ -215,12 +215,14 @@ class Reporter:
             sent_at_ms=at_ms,
         )
 
-    def _order(self, process: Process, table: WeightTable, backend: str, servers: Servers) -> str | None:
+    def _set_weights(
+        self, process: Process, table: WeightTable, backend: str, servers: Servers
+    ) -> str | None:
         place = process.via, process.pid, table.upstream
         # Without those that could not be added, but with those that HAProxy would not delete yet.
         added = self._added.get(place, set()) & servers.keys()
         holds_near = self._clock() - self._exact_at_s.get(place, float("-inf")) < NEAR_ENOUGH_S
-        planned = orders.orders(
+        planned = weight_commands.plan(
             table,
             backend,
             servers,
@@ -238,7 +240,7 @@ class Reporter:
         through = next(each for each in self._sockets if each.name == process.via)
         for part in _parts(planned.commands):
             answer = through.ask(runtime_socket.line(part, process.prefix))
-            wrong.append(orders.complaint(answer) or "")
+            wrong.append(weight_commands.complaint(answer) or "")
         return next((each for each in wrong if each), None)
 
 

@@ -1,4 +1,5 @@
---- Consecutive failures: all recent tries of a peer failed, while those of other peers did not.
+--- Consecutive failures: all recent tries of a peer failed, while those of other peers did not. This module judges the
+-- run; core/outlier_detection ejects the peer.
 --
 -- Envoy's consecutive_5xx and HAProxy's error-limit count the same. Here the other peers are asked, too: if a database
 -- is down, all peers fail, and none is at fault. For a run of n failed tries,

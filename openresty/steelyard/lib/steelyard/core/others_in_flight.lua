@@ -1,4 +1,5 @@
---- Requests in flight from other load balancers: how old the figures are, and what they are still worth to a pick.
+--- Requests in flight from other load balancers: how old the figures are, and what they are still worth to a pick. The
+-- figures are learnt in core/in_flight_exchange.
 --
 -- The figures themselves are a column of the peer stats (core/peer_stats), beside this nginx's own requests, so a pick
 -- reads one number more. Here is the rest, in memory shared by the workers: one worker writes it

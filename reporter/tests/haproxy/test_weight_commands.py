@@ -7,9 +7,9 @@ import pytest
 from steelyard_protocol import weight_table
 from steelyard_protocol.weight_table import State, TablePeer, WeightTable
 from steelyard_protocol.wire import Refused
-from steelyard_reporter.haproxy import orders, show_stat
-from steelyard_reporter.haproxy.orders import Orders
+from steelyard_reporter.haproxy import show_stat, weight_commands
 from steelyard_reporter.haproxy.show_stat import Servers
+from steelyard_reporter.haproxy.weight_commands import Batch
 
 from ..rows import stat
 
@@ -38,8 +38,8 @@ def _told(
     added: frozenset[str] = frozenset(),
     holds_near: bool = False,
     turn: int = 0,
-) -> Orders:
-    return orders.orders(
+) -> Batch:
+    return weight_commands.plan(
         table,
         "web",
         _servers(*rows),
@@ -83,10 +83,10 @@ def test_small_changes_wait_and_states_do_not() -> None:
 
 
 def test_a_step_of_one_is_rounding_and_waits() -> None:
-    assert orders.is_near(1, 2)
-    assert orders.is_near(14, 15)
-    assert not orders.is_near(14, 16)
-    assert orders.is_near(256, 244)
+    assert weight_commands.is_near(1, 2)
+    assert weight_commands.is_near(14, 15)
+    assert not weight_commands.is_near(14, 16)
+    assert weight_commands.is_near(256, 244)
 
 
 def test_servers_take_turns_at_being_ordered_first() -> None:
@@ -103,7 +103,7 @@ def test_what_haproxy_keeps_out_for_a_reason_of_its_own_stays_out() -> None:
 def test_nothing_moves_where_not_one_name_is_known() -> None:
     table = _table(s1="up", s2="drain")
     assert _told(table, {"name": "web1", "uweight": 3}, keywords="check").commands == ()
-    (line,) = orders.mismatches(
+    (line,) = weight_commands.mismatches(
         table, "web", _servers({"name": "web1", "addr": "10.0.0.2:80"}), sets=True, adds=True
     ).values()
     assert "nothing is reported or set" in line
@@ -114,7 +114,7 @@ def test_a_server_that_nobody_declared_is_left_alone_and_named() -> None:
     table = _table(s1="up")
     rows = {"name": "s1"}, {"name": "spare", "status": "MAINT"}
     assert _told(table, *rows).commands == ()
-    texts = orders.mismatches(table, "web", _servers(*rows), sets=True, adds=True)
+    texts = weight_commands.mismatches(table, "web", _servers(*rows), sets=True, adds=True)
     assert "spare is not declared, and not touched" in texts["strange"]
 
 
@@ -131,9 +131,10 @@ def test_a_server_with_an_agent_check_is_left_to_that() -> None:
     table, rows = _table(s1="down"), {"name": "s1", "agent_status": "L7OK", "uweight": 9}
     assert _told(table, rows).commands == ()
     assert (
-        "agent-check" in orders.mismatches(table, "web", _servers(rows), sets=True, adds=False)["agent-check"]
+        "agent-check"
+        in weight_commands.mismatches(table, "web", _servers(rows), sets=True, adds=False)["agent-check"]
     )
-    assert not orders.mismatches(table, "web", _servers(rows), sets=False, adds=False)
+    assert not weight_commands.mismatches(table, "web", _servers(rows), sets=False, adds=False)
 
 
 def test_a_declared_server_is_added_with_the_keywords_and_checked() -> None:
@@ -148,7 +149,7 @@ def test_a_declared_server_is_added_with_the_keywords_and_checked() -> None:
 def test_a_declared_server_is_missed_where_none_may_be_added() -> None:
     table = _table(s1="up", s2="up")
     assert _told(table, {"name": "s1"}).commands == ()
-    texts = orders.mismatches(table, "web", _servers({"name": "s1"}), sets=True, adds=False)
+    texts = weight_commands.mismatches(table, "web", _servers({"name": "s1"}), sets=True, adds=False)
     assert "HAProxy has no s2" in texts["missing"]
 
 
@@ -163,12 +164,14 @@ def test_a_server_that_leaves_the_declaration_is_put_out_of_service_and_an_added
 
 
 def test_a_backend_that_haproxy_has_not_is_named() -> None:
-    texts = orders.mismatches(_table(s1="up"), "shop", None, sets=False, adds=False)
+    texts = weight_commands.mismatches(_table(s1="up"), "shop", None, sets=False, adds=False)
     assert "HAProxy has no backend shop: give --upstreams web=BACKEND" in texts["backend"]
 
 
 def test_an_answer_of_successes_is_no_complaint() -> None:
-    assert orders.complaint("\n\nNew server registered.\n\nServer deleted.\n") is None
-    assert "level admin" in (orders.complaint("Permission denied\n\n") or "")
-    assert "No such server." in (orders.complaint("\nNo such server.\n\n") or "")
-    assert "balance roundrobin" in (orders.complaint("Backend is using a static LB algorithm and ...") or "")
+    assert weight_commands.complaint("\n\nNew server registered.\n\nServer deleted.\n") is None
+    assert "level admin" in (weight_commands.complaint("Permission denied\n\n") or "")
+    assert "No such server." in (weight_commands.complaint("\nNo such server.\n\n") or "")
+    assert "balance roundrobin" in (
+        weight_commands.complaint("Backend is using a static LB algorithm and ...") or ""
+    )

@@ -13,7 +13,8 @@ table share no name: that is another backend, or another upstream. Nor is a serv
 answer would undo each command.
 
 Each new weight queues its server anew. With leastconn or at low rates, servers with new weights are then
-asked in the order of the commands. So small changes wait (`is_near`), and each batch has another order.
+asked in the order of the commands. So small changes wait (`is_near`), and each batch begins with another
+server.
 """
 
 from collections.abc import Mapping, Set
@@ -40,14 +41,14 @@ _STATES = {"up": "ready", "backup": "ready", "drain": "drain", "down": "maint"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Orders:
+class Batch:
     """The commands to one process for one backend, and the servers to add."""
 
     commands: tuple[str, ...]
     added: frozenset[str] = frozenset()
 
 
-def orders(
+def plan(
     table: WeightTable,
     backend: str,
     servers: Servers,
@@ -57,7 +58,7 @@ def orders(
     added_before: Set[str],
     holds_near: bool = False,
     turn: int = 0,
-) -> Orders:
+) -> Batch:
     """Return the commands that make a backend's servers follow the table.
 
     `keywords` are those of added servers; None adds none. `named_before` are the names of earlier
@@ -66,7 +67,7 @@ def orders(
     """
     peers = {peer.id: peer for peer in table.peers}
     if servers and not peers.keys() & servers.keys():
-        return Orders(commands=())
+        return Batch(commands=())
     weights = haproxy_weights(table)
     commands: list[str] = []
     added = set()
@@ -87,7 +88,7 @@ def orders(
             if name not in servers:
                 commands.extend(_addition(f"{backend}/{name}", peer, weights[name], keywords))
                 added.add(name)
-    return Orders(commands=tuple(commands), added=frozenset(added))
+    return Batch(commands=tuple(commands), added=frozenset(added))
 
 
 def is_near(before: int, now: int) -> bool:
