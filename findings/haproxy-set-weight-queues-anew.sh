@@ -8,7 +8,7 @@
 #            server that is set first gets nearly all of them. A new weight takes a server out of the tree and
 #            puts it behind the others of its load (fwlc_update_server_weight), so the commands' order is theirs.
 # Steelyard: sets small changes every ten seconds at most, and begins with another server each time
-#            (reporter, haproxy/orders.py).
+#            (reporter, haproxy/weight_commands.py).
 set -euo pipefail
 
 folder=$(mktemp -d)
