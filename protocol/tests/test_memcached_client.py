@@ -14,6 +14,7 @@ from steelyard_protocol.memcached_client import (
     MemcachedClient,
     Seen,
     Unavailable,
+    _Connection,
 )
 from steelyard_protocol.setting_values import Address
 
@@ -36,6 +37,13 @@ CALLS: dict[str, Callable[[MemcachedClient], object]] = {
     "add": lambda client: client.replace_many({"a": b"1"}, {}, ttl_s=60),
     "replace": lambda client: client.replace_many({"a": b"1"}, {"a": Seen(b"0", b"7")}, ttl_s=60),
 }
+
+
+def test_a_key_is_checked_with_and_without_a_prefix() -> None:
+    # pymemcache 4.0 gives the prefix, and 3.5 does not.
+    connection = _Connection(("127.0.0.1", 1))
+    assert (connection.check_key("a"), connection.check_key("a", b"b:")) == (b"a", b"b:a")
+
 
 every_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 
