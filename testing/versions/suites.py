@@ -77,8 +77,13 @@ def run(python: Path, suite: Sequence[str], folder: Path, **environment: str) ->
 
 def outcome(report: str) -> Outcome:
     """Return the outcome in a JUnit report; a test that passed when it ran again has passed."""
+    # A test that ran again has a case for each time; the last one counts.
+    cases = {
+        (case.get("classname"), case.get("name")): case
+        for case in ElementTree.fromstring(report).iter("testcase")  # noqa: S314 (pytest's own file)
+    }
     passed, skipped, failed = 0, 0, []
-    for case in ElementTree.fromstring(report).iter("testcase"):  # noqa: S314 (pytest's own file)
+    for case in cases.values():
         if case.find("failure") is not None or case.find("error") is not None:
             failed.append(str(case.get("name")))
         elif case.find("skipped") is not None:

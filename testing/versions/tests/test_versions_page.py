@@ -15,6 +15,11 @@ def test_an_outcome_counts_tests_and_names_those_that_failed() -> None:
     assert (seen + Outcome(passed=2)).passed == 3
 
 
+def test_a_test_that_ran_again_counts_once_as_it_ended() -> None:
+    first, again = '<testcase name="test_a"><failure>no</failure></testcase>', '<testcase name="test_a"/>'
+    assert suites.outcome(f"<testsuite>{first}{again}</testsuite>") == Outcome(passed=1)
+
+
 def test_the_page_has_a_row_for_each_version_and_a_column_for_each_envoy() -> None:
     rows = [("Envoy 1.36.4", "xDS, ORCA", Outcome(passed=9, failed=("test_b",)))]
     facts = {"1.36.4": {"drained": "51"}, "1.40.0": {"drained": "0"}}
