@@ -157,16 +157,21 @@ async def _return(
 ) -> list[str]:
     """Make visits until no server is out; return those that answered often, or long, and are still out.
 
-    An upstream with too few healthy servers uses those that are out, so its answers do not count.
+    Answers count while a server is out: before that it answers as a healthy one, and a kept connection that
+    it closes may put it out at any time. An upstream with too few healthy servers uses those that are out,
+    so its answers do not count.
     """
     at, deadline = 0, time.monotonic() + PATIENCE_S
-    since = dict.fromkeys(show.case.members, len(show.sent))
+    out_since: dict[tuple[str, str], int] = {}
     while True:
         status, seen = await page(ports[0], STATUS), len(show.sent)
-        since |= {name: seen for name, upstream in status["upstreams"].items() if upstream["fail_open"]}
+        out_since = {
+            key: seen if status["upstreams"][key[0]]["fail_open"] else out_since.get(key, seen)
+            for key in still_out(status)
+        }
         out = {
-            (name, server): sum(one.server == server for one in show.sent[since[name] :])
-            for name, server in still_out(status)
+            (name, server): sum(one.server == server for one in show.sent[since:])
+            for (name, server), since in out_since.items()
         }
         is_late = time.monotonic() > deadline
         if late := [key for key, answered in out.items() if is_late or answered > MOST_PROBES]:
