@@ -39,10 +39,8 @@ def hidden(peers: Sequence[Peer], named: Collection[str] = ()) -> dict[str, str]
     return left_out
 
 
-def fault(left_out: Mapping[str, str], addresses: Mapping[str, str]) -> str | None:
+def fault(left_out: Mapping[str, str], addresses: Mapping[str, str]) -> str:
     """Return the fault that servers have one address; `addresses` are those in effect."""
-    if not left_out:
-        return None
     pairs = [f"{peer} and {serving} ({addresses[peer]})" for peer, serving in left_out.items()]
     more = f" and {len(pairs) - MOST_NAMED} more" if len(pairs) > MOST_NAMED else ""
     return (

@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from steelyard_protocol import peer_address, wire
+from steelyard_protocol import wire
 from steelyard_protocol.weight_table import WeightTable
 
 from steelyard_controller import laws
-from steelyard_controller.declarations import shared_addresses
+from steelyard_controller.declarations import addresses_in_effect
 from steelyard_controller.declarations.declaration import Declaration
-from steelyard_controller.declarations.upstream import LOAD_BALANCERS, Peer, Upstream
+from steelyard_controller.declarations.upstream import LOAD_BALANCERS, Upstream
 from steelyard_controller.laws.blend import Due, StepResult, blend
 from steelyard_controller.laws.headroom import Carried
 from steelyard_controller.laws.parameters import law_total
@@ -83,7 +83,7 @@ class Cycle:
         self._laws = self._upstream.made_laws()
         self._zone_names = self._upstream.zones
         self._zones: Zoning | None = None
-        self._named_peers = _named_peers(self._upstream)
+        self._named_peers = addresses_in_effect.named_peers(self._upstream)
         self._sample_keys = self._keys_of(declaration.upstream)
         self._checked_declaration: Declaration | None = None
         self._has_names = False
@@ -99,7 +99,7 @@ class Cycle:
         self._unreported_ticks: Mapping[str, int] = {}
         self._address_fault: str | None = None
         if not self._named_peers:
-            self._upstream = self._without_shared_addresses(self._upstream, self._upstream.peers)
+            self._upstream, self._address_fault = addresses_in_effect.follow(self._upstream)
 
     @property
     def size(self) -> int:
@@ -116,7 +116,7 @@ class Cycle:
         """Return whether any peer is declared by a host name."""
         if self._checked_declaration is not self.declaration:
             self._checked_declaration = self.declaration
-            self._has_names = bool(_named_peers(self.declaration.upstream))
+            self._has_names = bool(addresses_in_effect.named_peers(self.declaration.upstream))
         return self._has_names
 
     @property
@@ -133,7 +133,9 @@ class Cycle:
             generation=self.generation,
             memories=memories,
             sender_clocks_ms={} if self._keys.shared is None else inbox.sender_clocks(self._inbox),
-            resolved={} if outcome is None else _resolved(self.declaration.upstream, outcome.table),
+            resolved={}
+            if outcome is None
+            else addresses_in_effect.resolved(self.declaration.upstream, outcome.table),
         )
 
     def resume(self, saved: SavedState) -> bool:
@@ -168,7 +170,10 @@ class Cycle:
         self._undeclared = self._undeclared.resume(published.reporters, self.load_balancers)
         expected = self.load_balancers
         self._silent_before = frozenset(expected).difference(published.reporters or expected)
-        self.resolved = {**self.resolved, **_resolved(self.declaration.upstream, published)}
+        self.resolved = {
+            **self.resolved,
+            **addresses_in_effect.resolved(self.declaration.upstream, published),
+        }
 
     def announce(self, load_balancers: Collection[str]) -> None:
         """Read the reports of these load balancers too: they announced reports on this upstream."""
@@ -308,25 +313,15 @@ class Cycle:
             if declared.zones != self._zone_names:
                 self._zones, self._zone_names = None, declared.zones
             self._memories = {law: memory for law, memory in self._memories.items() if law in self._laws}
-            self._named_peers = _named_peers(declared)
+            self._named_peers = addresses_in_effect.named_peers(declared)
             self._sample_keys = self._keys_of(declared)
             if not self._named_peers:
-                self._upstream = declared = self._without_shared_addresses(declared, declared.peers)
+                declared, self._address_fault = addresses_in_effect.follow(declared)
+                self._upstream = declared
         if not self._named_peers:
             return declared
-        peers = [
-            peer.model_copy(update={"address": addresses[peer.id]}) if peer.id in self._named_peers else peer
-            for peer in declared.peers
-            if peer.id not in self._named_peers or peer.id in addresses
-        ]
-        return self._without_shared_addresses(declared.model_copy(update={"peers": peers}), peers)
-
-    def _without_shared_addresses(self, upstream: Upstream, peers: list[Peer]) -> Upstream:
-        left_out = shared_addresses.hidden(peers, self._named_peers)
-        self._address_fault = shared_addresses.fault(left_out, {peer.id: peer.address for peer in peers})
-        if not left_out:
-            return upstream
-        return upstream.model_copy(update={"peers": shared_addresses.without(peers, left_out)})
+        upstream, self._address_fault = addresses_in_effect.follow(declared, self._named_peers, addresses)
+        return upstream
 
     def _receive(
         self, upstream: Upstream, values: Mapping[str, bytes] | None, now_s: float, unix_ms: int
@@ -396,19 +391,3 @@ class Cycle:
         table = {peer.id: float(peer.weight) for peer in self.outcome.table.peers}
         weights = np.array([table.get(peer.id, math.nan) for peer in upstream.peers], dtype=float)
         return weights if self._zones is None else self._zones.followed(weights, flows)
-
-
-def _resolved(upstream: Upstream, table: WeightTable) -> dict[str, str]:
-    """Return the table's IP address for each host name among the declared addresses."""
-    published = {peer.id: peer.address for peer in table.peers}
-    resolved = {}
-    for peer in upstream.peers:
-        if not peer.has_ip and peer.id in published:
-            declared, at = peer_address.parsed(peer.address), peer_address.parse(published[peer.id])
-            if declared.port == at.port:  # Otherwise the table was made for another declaration.
-                resolved[declared.host] = at.host
-    return resolved
-
-
-def _named_peers(upstream: Upstream) -> frozenset[str]:
-    return frozenset(peer.id for peer in upstream.peers if not peer.has_ip)
