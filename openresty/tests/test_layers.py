@@ -45,8 +45,8 @@ ROWS: Mapping[str, tuple[str, ...]] = {
         "shared_dict",
     ),
     "steelyard.phase": (
-        "servers stream_pages response balance stream_session",
-        "status_pages limit",
+        "servers stream_pages response request_log balance stream_session",
+        "status_pages limit server_reports",
         "request",
         "worker",
         "upstream_sync jobs",

@@ -9,6 +9,7 @@ end
 
 local balance = require "steelyard.phase.balance"
 local limit = require "steelyard.phase.limit"
+local request_log = require "steelyard.phase.request_log"
 local response = require "steelyard.phase.response"
 local servers = require "steelyard.phase.servers"
 local status_pages = require "steelyard.phase.status_pages"
@@ -25,7 +26,7 @@ return {
     header = response.header, -- header_filter_by_lua
     release = response.release, -- header_filter_by_lua, body_filter_by_lua
     sticky = response.sticky, -- header_filter_by_lua
-    log = response.log, -- log_by_lua
+    log = request_log.log, -- log_by_lua
     failure = response.failure, -- content_by_lua of an error_page's location
     servers = servers.servers, -- any phase in which a request may wait
     mark = servers.mark, -- any phase of a worker

@@ -221,7 +221,7 @@ local OPTIONS = {
       taken_by = "phase/balance" },
     { name = "grpc", default = false,
       check = matching("boolean", "must be true or false", "write it as grpc = true where nginx has grpc_pass"),
-      taken_by = "phase/response" },
+      taken_by = "phase/server_reports" },
     { name = "explain", default = false,
       check = matching("boolean", "must be true or false", "write it as explain = true to have $steelyard_why"),
       taken_by = "core/upstream" },
