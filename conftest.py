@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from testing import nginx_under_test
+from testing import haproxy_under_test, nginx_under_test
 from testing.daemons import Daemon, memcached_in, redis_in
 
 # Tests assert no wall-clock time, and this machine may be a busy one.
@@ -28,15 +28,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_configure() -> None:
-    """Put the nginx under test on PATH, before collection: some tests ask nginx for its features."""
+    """Put nginx and HAProxy under test on PATH, before collection: some tests ask nginx for its features."""
     # Debian keeps nginx in a folder of root's PATH.
     os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], "/usr/local/sbin", "/usr/sbin"])
-    named = os.environ.get(nginx_under_test.VARIABLE)
-    if named:
-        try:
-            nginx_under_test.put_on_path(named)
-        except ValueError as error:
-            raise pytest.UsageError(str(error)) from None
+    for program in (haproxy_under_test, nginx_under_test):
+        named = os.environ.get(program.VARIABLE)
+        if named:
+            try:
+                program.put_on_path(named)
+            except ValueError as error:
+                raise pytest.UsageError(str(error)) from None
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -1,4 +1,4 @@
-"""What is tried: programs and libraries of one version each, made ready, with the tests to run."""
+"""The subjects of the matrix: programs and libraries of one version each, made ready, with their tests."""
 
 import re
 import shutil

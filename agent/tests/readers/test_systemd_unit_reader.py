@@ -12,6 +12,8 @@ from steelyard_agent.scopes.cgroup import CgroupReading
 from steelyard_agent.scopes.process import ProcessReading
 from steelyard_agent.scopes.reading import Absent, sample_between
 
+from ..process_scope import needs_process_scope
+
 Plant = Callable[..., Path]
 
 NGINX = "sys/fs/cgroup/system.slice/nginx.service"
@@ -94,12 +96,14 @@ def test_where_v1_does_not_count_for_a_unit_its_oldest_process_is_read(
     assert (reading.root_pid, reading.name) == (500, "app")
 
 
+@needs_process_scope
 def test_the_process_scope_of_a_unit_says_process_on_the_wire(plant: Plant) -> None:
     made = make_reader("process", root=plant("machine", "v2-host"), target=Target(unit="nginx"))
     assert made.scope == "process"
     assert isinstance(made.read(), CgroupReading)
 
 
+@needs_process_scope
 def test_the_process_scope_needs_a_target() -> None:
     with pytest.raises(ValueError, match="a pid, a PID file, a port or a unit"):
         make_reader("process")

@@ -9,7 +9,7 @@ from testing.versions.suites import Outcome
 REPORT = """<testsuites><testsuite>
 <testcase name="test_a"/><testcase classname="f" name="test_b[1]"><failure>no</failure></testcase>
 <testcase name="test_c"><skipped message="no stream"/></testcase>
-<testcase classname="" name="f.py"><error>no</error></testcase>
+<testcase classname="" name="tests.f"><error>no</error></testcase>
 </testsuite></testsuites>"""
 
 PARTS = ("envoy", "nginx")
@@ -30,7 +30,7 @@ def _result(step: str = "xds", outcome: Outcome | None = None, steps: int = 1) -
 
 def test_an_outcome_counts_tests_and_names_those_that_failed() -> None:
     seen = suites.outcome(REPORT)
-    assert seen == Outcome(passed=1, skipped={"no stream": 1}, failed=("test_b[1]", "collection of f.py"))
+    assert seen == Outcome(passed=1, skipped={"no stream": 1}, failed=("test_b[1]", "collection of tests.f"))
     assert (seen + seen).skipped == {"no stream": 2}
 
 
