@@ -1,5 +1,6 @@
 """Controllers as processes, as an operator runs them, for the integration tests of the API."""
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -126,3 +127,14 @@ class Listener:
                 elif name == "data":
                     self.events.append((kind, value))
         self.ended.set()
+
+
+async def asked_for_a_stream(
+    url: str, client: str, headers: str = ""
+) -> tuple[int, bytes, asyncio.StreamWriter]:
+    """Ask for a stream of events from an address of this machine; return status, head and open connection."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port), local_addr=(client, 0))
+    writer.write(f"GET /v1/events HTTP/1.1\r\nHost: a\r\n{headers}\r\n".encode())
+    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE_S)
+    return int(head.split()[1]), head, writer

@@ -39,8 +39,9 @@ export class LiveUpstream {
     this.#filled = false;
     this.#stream?.end();
     this.#stream = new Stream(`/v1/events?upstream=${encodeURIComponent(this.name)}&${shown}`, {
-      onEvent: (kind, data) => this.#event(kind, data),
+      onEvent: (kind, data) => this.#event(kind, JSON.parse(data)),
       onState: (state) => this.#state(state),
+      ask: () => this.#ask(shown),
     });
   }
 
@@ -53,8 +54,16 @@ export class LiveUpstream {
     this.#stream.end();
   }
 
-  #event(kind, data) {
-    const document = JSON.parse(data);
+  /** Request the overview once, in place of a stream. */
+  async #ask(shown) {
+    const document = await request("GET", `${pathOf(this.name)}?${shown}`);
+    if (this.#ended || shown !== this.#shown) return;
+    // The moments between two requests come from the history.
+    this.#filled = false;
+    this.#event("tick", document);
+  }
+
+  #event(kind, document) {
     if (kind === "tick" && document.upstream === this.name) {
       this.overview = document;
       this.heardMs = Date.now();

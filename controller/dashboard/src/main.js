@@ -78,6 +78,7 @@ function notices(overview) {
   const down = denied || state?.kind === "waiting" || (state?.kind === "connecting" && state.attempt > 0);
   header.notices({
     lost: down ? { detail: state.detail ?? lostBefore, sinceMs: watched.heardMs, denied, retry: () => (denied ? askAgain() : watched.retry()) } : null,
+    refused: state?.kind === "live" ? state.refused : null,
     failed: listProblem && !down ? listProblem.message : watched?.deleted ? `There is no upstream ${watched.name}.` : null,
     waiting: state?.kind === "live" && overview === null ? `${watched.name} waits for its first tick.` : null,
     degraded: [...new Set([...(service?.degraded ?? []), ...(overview?.degraded ?? [])])],

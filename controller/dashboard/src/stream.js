@@ -1,4 +1,7 @@
-/** The controller's events while the page is open: reconnects, and reports it. */
+/**
+ * The controller's events while the page is open: reconnects, and reports it. While the controller has no
+ * place for one more stream (429), it asks by plain requests, and tries the stream again now and then.
+ */
 
 import { headers, problemOf } from "./api.js";
 import { Parser } from "./sse.js";
@@ -8,6 +11,10 @@ const SILENCE_MS = 25_000;
 
 const FIRST_MS = 500;
 const LONGEST_MS = 10_000;
+
+// Without a place for the stream.
+export const ASK_MS = 3000;
+const TRY_STREAM_MS = 15_000;
 
 /** Return the milliseconds before try `attempt` (from 1); `random` within 0..1 keeps a hundred pages apart. */
 export function delayMs(attempt, random) {
@@ -19,6 +26,7 @@ export class Stream {
   #path;
   #onEvent;
   #onState;
+  #ask;
   #ended = false;
   #abort = null;
   #attempt = 0;
@@ -26,12 +34,14 @@ export class Stream {
 
   /**
    * `onEvent(name, data)` gets each event's text; `onState` gets {kind: "connecting" | "live" | "waiting" |
-   * "denied", until, detail}: `until` is when it is tried again, `detail` why it must be.
+   * "denied", until, detail, refused}: `until` is when it is tried again, `detail` why it must be. `refused`
+   * is why it is live without a stream. `ask()` then does a plain request instead; it raises `Problem`.
    */
-  constructor(path, { onEvent, onState }) {
+  constructor(path, { onEvent, onState, ask }) {
     this.#path = path;
     this.#onEvent = onEvent;
     this.#onState = onState;
+    this.#ask = ask;
     this.#run();
   }
 
@@ -50,8 +60,10 @@ export class Stream {
   async #run() {
     while (!this.#ended) {
       this.#say({ kind: "connecting", attempt: this.#attempt });
-      const failed = await this.#once();
+      let failed = await this.#once();
+      if (failed.status === 429) failed = await this.#askInstead(failed.message);
       if (this.#ended) return;
+      if (failed === null) continue;
       this.#attempt += 1;
       if (failed.status === 401 || failed.status === 403) {
         this.#say({ kind: "denied", detail: failed.message, status: failed.status });
@@ -64,12 +76,30 @@ export class Stream {
     }
   }
 
+  /** Ask until it is time for the stream again; return null then, or why a request failed. */
+  async #askInstead(refused) {
+    const until = Date.now() + TRY_STREAM_MS * (0.5 + Math.random());
+    let woken = false;
+    while (!this.#ended && !woken && Date.now() < until) {
+      try {
+        if (!document.hidden) await this.#ask();
+      } catch (problem) {
+        return problem;
+      }
+      this.#attempt = 0;
+      this.#say({ kind: "live", refused });
+      woken = await this.#sleep(ASK_MS);
+    }
+    return null;
+  }
+
+  /** Return whether `retry` or `end` came before the pause's end. */
   #sleep(waitMs) {
     return new Promise((resolve) => {
-      const timer = setTimeout(resolve, waitMs);
+      const timer = setTimeout(() => resolve(false), waitMs);
       this.#wake = () => {
         clearTimeout(timer);
-        resolve();
+        resolve(true);
       };
     });
   }

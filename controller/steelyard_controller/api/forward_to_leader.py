@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from steelyard_controller.api import auth, middleware
 from steelyard_controller.api.problems import ProblemError, retry_later
 from steelyard_controller.api.routes_events import MEDIA_TYPE as EVENTS
-from steelyard_controller.api.streams import Ended, StreamedResponse, Streams
+from steelyard_controller.api.streams import OF_ONE_FORWARDED, Ended, StreamedResponse, Streams, client_of
 from steelyard_controller.service import Service
 from steelyard_controller.store.lease import Lease
 
@@ -36,6 +36,8 @@ OWN_PATHS = auth.OPEN_PATHS | {"/metrics", "/v1/service", "/v1/laws"}
 
 # A leader accepts a connection in milliseconds; a request may wait three seconds for its first tick.
 TIMEOUTS = httpx.Timeout(10.0, connect=2.0)
+
+EVENTS_PATH = "/v1/events"
 
 # At least three of the pings of a stream of events.
 SILENCE_S = 30.0
@@ -98,6 +100,9 @@ class ForwardToLeader:
             return
         leader = self._leader(Headers(scope=scope))
         async with contextlib.AsyncExitStack() as until_sent:
+            if scope["path"] == EVENTS_PATH and scope["method"] == "GET":
+                place = self._streams.place(client_of(scope), of_one_client=OF_ONE_FORWARDED)
+                until_sent.enter_context(place)
             answer = await self._ask(leader, scope, await _body(scope, receive), until_sent)
             headers = [
                 (name.lower(), value)
@@ -129,7 +134,7 @@ class ForwardToLeader:
                 _url(leader, scope),
                 headers=self._headers(scope),
                 content=body or None,
-                timeout=httpx.Timeout(SILENCE_S, connect=2.0) if scope["path"] == "/v1/events" else TIMEOUTS,
+                timeout=httpx.Timeout(SILENCE_S, connect=2.0) if scope["path"] == EVENTS_PATH else TIMEOUTS,
             )
             answer = await client.send(request, stream=True)
         except (httpx.HTTPError, httpx.InvalidURL) as error:

@@ -9,7 +9,7 @@ from steelyard_protocol import wire
 
 from steelyard_controller.api import middleware, problems, upstream_lookup
 from steelyard_controller.api.pages import Limit, Shown
-from steelyard_controller.api.streams import Ended, StreamedResponse, Streams
+from steelyard_controller.api.streams import Ended, StreamedResponse, Streams, client_of
 from steelyard_controller.events import Event
 from steelyard_controller.service import Service
 from steelyard_controller.tick.ranking import View
@@ -53,13 +53,15 @@ def routes(service: Service, streams: Streams) -> APIRouter:
         response_class=Response,
         responses={
             200: {"description": DESCRIPTION, "content": {MEDIA_TYPE: {"schema": {"type": "string"}}}},
-            **problems.responses(401, 404, 422, 503),
+            **problems.responses(401, 404, 422, 429, 503),
         },
     )
     async def stream_events(
         request: Request, view: Shown, upstream: Upstream = None, limit: Limit = None, after: After = None
     ) -> Response:
         """Stream events as they happen.
+
+        A 429 means that you, or all clients without a token, have as many streams as there may be.
 
         With `search`, `order`, `troubled`, `offset` or `limit`, ticks have only these servers.
         """
@@ -69,9 +71,9 @@ def routes(service: Service, streams: Streams) -> APIRouter:
             upstream_lookup.cycle_of(service, upstream)
         if request.scope.get(middleware.HEAD):
             return Response(media_type=MEDIA_TYPE, headers=HEADERS)
-        streams.refuse_if_full()
         events = _stream(service, streams, upstream, view, after)
-        return StreamedResponse(events, media_type=MEDIA_TYPE, headers=HEADERS)
+        place = streams.place(client_of(request.scope))
+        return StreamedResponse(events, media_type=MEDIA_TYPE, headers=HEADERS, place=place)
 
     return router
 
@@ -79,7 +81,7 @@ def routes(service: Service, streams: Streams) -> APIRouter:
 async def _stream(
     service: Service, streams: Streams, upstream: str | None, view: View | None, after: str | None
 ) -> AsyncGenerator[bytes, None]:
-    with streams.opened(), service.subscribe(upstream, view=view, after=after) as (role, events):
+    with service.subscribe(upstream, view=view, after=after) as (role, events):
         yield b"retry: %d\n\n" % RETRY_MS
         yield _encoded(role)
         with contextlib.suppress(Ended):

@@ -5,7 +5,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from steelyard_controller.cli.api_documents import Problem
-from steelyard_controller.cli.exit_status import Exit, Failure
+from steelyard_controller.cli.exit_status import Busy, Exit, Failure
 
 D = TypeVar("D", bound=BaseModel)
 
@@ -13,6 +13,7 @@ _STATUSES = {
     401: Exit.DENIED,
     403: Exit.DENIED,
     404: Exit.UNKNOWN,
+    429: Exit.UNREACHABLE,
     502: Exit.UNREACHABLE,
     503: Exit.UNREACHABLE,
     504: Exit.UNREACHABLE,
@@ -36,7 +37,8 @@ def failure(url: str, status: int, body: bytes) -> Failure:
         detail = f"{detail}; give a token with --token-file or STEELYARD_TOKEN"
     meaning = _STATUSES.get(status, Exit.NOT_DONE)
     # The URL matters if another controller, or another token, might get another answer.
-    return Failure(meaning, detail if meaning in {Exit.UNKNOWN, Exit.NOT_DONE} else f"{url}: {detail}")
+    kind = Busy if status == 429 else Failure
+    return kind(meaning, detail if meaning in {Exit.UNKNOWN, Exit.NOT_DONE} else f"{url}: {detail}")
 
 
 def not_a_controller(url: str, status: int) -> Failure:

@@ -1,6 +1,7 @@
 """The events of one upstream, read from `GET /v1/events` in a thread.
 
-After a lost connection it connects again, to the first controller that answers.
+After a lost connection it connects again, to the first controller that answers. While the controllers have
+no place for one more stream, it asks for the overview every few seconds, and now and then for a stream.
 """
 
 import contextlib
@@ -14,14 +15,18 @@ import httpx
 from httpx_sse import EventSource, ServerSentEvent, SSEError
 
 from steelyard_controller.cli import error_answers
-from steelyard_controller.cli.api_client import Controllers
+from steelyard_controller.cli.api_client import Controllers, path
 from steelyard_controller.cli.api_documents import Change, Overview, Service
-from steelyard_controller.cli.exit_status import Exit, Failure
+from steelyard_controller.cli.exit_status import Busy, Exit, Failure
 
 PATH = "/v1/events"
 
 # A takeover needs some seconds; one attempt a second costs little.
 RETRY_S = 1.0
+
+# Without a place for its stream. An overview costs the controller as much as a tick of a stream does.
+ASK_S = 2.0
+TRY_STREAM_S = 10.0
 
 # How long to wait for the thread to end.
 PATIENCE_S = 1.0
@@ -49,6 +54,8 @@ class Feed:
         self._ending = threading.Event()
         self._connected: socket.socket | None = None
         self._noted = ""
+        self._refused = False
+        self._newest: tuple[int, int] | None = None
         self._thread = threading.Thread(target=self._follow, daemon=True)
 
     def __enter__(self) -> Self:
@@ -70,10 +77,20 @@ class Feed:
         try:
             while not self._ending.is_set():
                 try:
+                    if self._refused:
+                        self._ask()
                     with self._controllers.stream(PATH, upstream=self._upstream) as (url, answer):
                         known, self._noted = True, ""
+                        if self._refused:
+                            self._deliver("the event stream is open again")
+                        self._refused = False
                         self._read(url, answer)
                     self._note(f"{url} ended the connection: connecting again")
+                except Busy as busy:
+                    if not self._refused:
+                        self._note(f"{busy}; asking every {ASK_S:g} s until there is a place")
+                    known = self._refused = True
+                    continue
                 except Failure as failure:
                     if not known or failure.status != Exit.UNREACHABLE:
                         raise
@@ -84,6 +101,17 @@ class Feed:
                 self._ending.wait(RETRY_S)
         except Failure as failure:
             self._deliver(failure)
+
+    def _ask(self) -> None:
+        """Deliver overviews without a stream, for `TRY_STREAM_S`."""
+        for _ in range(round(TRY_STREAM_S / ASK_S)):
+            answer = self._controllers.get(Overview, path("upstreams", self._upstream))
+            order = (answer.document.term, answer.document.generation)
+            if order != self._newest:
+                self._newest = order
+                self._deliver(Tick(answer.document, answer.body))
+            if self._ending.wait(ASK_S):
+                return
 
     def _read(self, url: str, answer: httpx.Response) -> None:
         self._connected = answer.extensions["network_stream"].get_extra_info("socket")

@@ -36,6 +36,10 @@ class Failure(Exception):
         self.status = status
 
 
+class Busy(Failure):
+    """The controller has no place for one more stream; it answers other requests."""
+
+
 class UsageError(Failure):
     """The command line, the environment or a file is wrong; the message names the remedy."""
 

@@ -3,19 +3,32 @@
 import asyncio
 import contextlib
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 from steelyard_controller.api import routes_events
+from steelyard_controller.api.middleware import GRANT
 from steelyard_controller.api.problems import ProblemError
-from steelyard_controller.api.streams import MAX_STREAMS, Ended, Streams
+from steelyard_controller.api.streams import (
+    MAX_STREAMS,
+    OF_ONE_CLIENT,
+    WITHOUT_TOKEN,
+    Client,
+    Ended,
+    Streams,
+    client_of,
+)
+from steelyard_controller.api.tokens import ANYBODY, Grant
 
 from testing.waiting import PATIENCE_S, wait_until
 
-from ..processes import LOCAL, Controller, Listener, controller, own_token
+from ..processes import LOCAL, Controller, Listener, asked_for_a_stream, controller, own_token
 from .serving import NO_MEMCACHED, WEB
+
+ONE = Client("127.0.0.1", has_token=False)
+HOLDER = Client("the token ann", has_token=True)
 
 
 @pytest.fixture(scope="module")
@@ -122,24 +135,43 @@ def test_a_client_that_is_gone_costs_nothing(leader: Controller) -> None:
 
 
 @pytest.mark.integration
-def test_one_stream_too_many_is_503(leader: Controller) -> None:
-    with contextlib.ExitStack() as opened:
-        client = opened.enter_context(
-            httpx.Client(limits=httpx.Limits(max_connections=None), timeout=PATIENCE_S)
-        )
-        # The tests before this one may have left some open.
-        answers = [
-            opened.enter_context(client.stream("GET", f"{leader.url}/v1/events"))
-            for _ in range(MAX_STREAMS + 1)
-        ]
-        assert {answer.status_code for answer in answers} == {200, 503}
-        assert answers[-1].headers["retry-after"] == "5"
+def test_no_client_takes_all_streams_and_places_are_kept_for_tokens(tmp_path: Path) -> None:
+    async def session(url: str) -> None:
+        opened: list[asyncio.StreamWriter] = []
 
-    def is_open_again() -> bool:
-        with LOCAL.stream("GET", f"{leader.url}/v1/events") as answer:
-            return answer.status_code == 200
+        async def statuses(client: str, count: int, headers: str = "") -> Counter[int]:
+            # At once: a stream counts from its acceptance, not from its first byte.
+            answers = await asyncio.gather(*(asked_for_a_stream(url, client, headers) for _ in range(count)))
+            opened.extend(writer for _, _, writer in answers)
+            return Counter(status for status, _, _ in answers)
 
-    wait_until(is_open_again)
+        own = OF_ONE_CLIENT
+        assert await statuses("127.0.0.2", 110) == {200: own, 429: 110 - own}
+        assert await statuses("127.0.0.3", 1, "X-Forwarded-For: 10.0.0.1\r\n") == {200: 1}
+        assert await statuses("127.0.0.4", 110) == {
+            200: WITHOUT_TOKEN - own - 1,
+            429: 111 + own - WITHOUT_TOKEN,
+        }
+        _, head, writer = await asked_for_a_stream(url, "127.0.0.5")
+        opened.append(writer)
+        assert b"retry-after: 5\r\n" in head
+        assert b"connection: close\r\n" in head
+        token = "Authorization: {Authorization}\r\n".format(**own_token())
+        kept = MAX_STREAMS - WITHOUT_TOKEN
+        assert await statuses("127.0.0.2", kept + 5, token) == {200: kept, 429: 5}
+        for writer in opened:
+            writer.close()
+
+    with leading(tmp_path) as one:
+        asyncio.run(session(one.url))
+        assert "127.0.0.2 has 40 event streams open, the most for one client" in one.log.read_text()
+        wait_until(lambda: asyncio.run(_ask_once(one.url)) == 200)
+
+
+async def _ask_once(url: str) -> int:
+    status, _, writer = await asked_for_a_stream(url, "127.0.0.5")
+    writer.close()
+    return status
 
 
 def test_a_stream_that_is_waited_for_ends_with_the_controller() -> None:
@@ -153,8 +185,8 @@ def test_a_stream_that_is_waited_for_ends_with_the_controller() -> None:
             await waiting
         with pytest.raises(Ended):
             await streams.wait(silent.get())
-        with pytest.raises(ProblemError):
-            streams.refuse_if_full()
+        with pytest.raises(ProblemError, match="this controller stops"), streams.place(ONE):
+            pass
 
     asyncio.run(session())
 
@@ -172,9 +204,46 @@ def test_what_is_waited_for_comes_or_is_late_and_nothing_is_lost() -> None:
 
 
 def test_streams_are_counted_while_they_are_open() -> None:
-    streams = Streams(most=1)
-    with streams.opened():
-        with pytest.raises(ProblemError) as error:
-            streams.refuse_if_full()
-        assert error.value.status_code == 503
-    streams.refuse_if_full()
+    streams = Streams(most=3, without_token=2, of_one_client=2, clock=lambda: 0.0)
+    with streams.place(ONE), streams.place(ONE):
+        assert _refusal(streams, ONE) == (
+            "127.0.0.1 has 2 event streams open, the most for one client: close some, or use plain requests"
+        )
+        assert "the others are kept for clients with a token" in _refusal(streams, Client("127.0.0.2", False))
+        with streams.place(HOLDER):
+            assert "3 event streams are open, the most there may be" in _refusal(streams, HOLDER)
+    assert streams.count == 0
+    with streams.place(ONE), streams.place(ONE):
+        pass
+    with streams.place(ONE), pytest.raises(ProblemError), streams.place(ONE, of_one_client=1):
+        pass
+    assert streams.count == 0
+
+
+def _refusal(streams: Streams, client: Client) -> str:
+    with pytest.raises(ProblemError) as error, streams.place(client):
+        pass
+    assert error.value.status_code == 429
+    assert error.value.headers == {"Retry-After": "5", "Connection": "close"}
+    return str(error.value.detail)
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("fd00:1:2:3:4:5:6:7", "fd00:1:2:3::/64"),
+        ("a.sock", "a.sock"),
+    ],
+)
+def test_a_client_without_a_token_is_its_host(address: str, name: str) -> None:
+    assert client_of({"client": (address, 4711)}) == Client(name, has_token=False)
+
+
+def test_a_client_with_a_token_is_the_holder() -> None:
+    grant = Grant(name="ann@example.org", scopes=frozenset({"drain"}))
+    assert client_of({"client": ("10.0.0.1", 1), GRANT: grant}) == Client(
+        "the token ann@example.org", has_token=True
+    )
+    assert client_of({"client": None, GRANT: ANYBODY.within(["read"])}) == Client("a socket", has_token=False)

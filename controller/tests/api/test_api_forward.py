@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from steelyard_controller.api.app import create
+from steelyard_controller.api.streams import OF_ONE_FORWARDED
 from steelyard_controller.api.tokens import access
 from steelyard_controller.service import Service
 from steelyard_controller.store.lease import Lease
@@ -17,7 +19,7 @@ from steelyard_controller.store.lease import Lease
 from testing.daemons import Daemon
 from testing.waiting import PATIENCE_S, wait_until
 
-from ..processes import LOCAL, Controller, Listener, controller, own_token
+from ..processes import LOCAL, Controller, Listener, asked_for_a_stream, controller, own_token
 from .serving import ADMIN, AGENT, WEB, bearer, service_of
 
 WEB_URL = "/v1/upstreams/web"
@@ -85,8 +87,20 @@ def test_a_standby_answers_for_itself_and_hands_on_the_rest_changes_and_events(p
     assert json.loads(heard.of("role")[0])["role"] == "leader"
     LOCAL.patch(f"{pair.leader.url}{PEER}", json={"pin": 20}, headers=token)
     wait_until(lambda: heard.of("change"))
+    # One client of the standby leaves places for its others, which the leader takes for the same client.
+    asyncio.run(_one_client_takes_half(standby))
     pair.standby.stop()
     assert heard.ended.wait(PATIENCE_S)
+
+
+async def _one_client_takes_half(standby: str) -> None:
+    tries = (asked_for_a_stream(standby, "127.0.0.2") for _ in range(OF_ONE_FORWARDED + 5))
+    opened = await asyncio.gather(*tries)
+    assert Counter(status for status, _, _ in opened) == {200: OF_ONE_FORWARDED, 429: 5}
+    opened.append(await asked_for_a_stream(standby, "127.0.0.3"))
+    assert opened[-1][0] == 200
+    for _, _, writer in opened:
+        writer.close()
 
 
 @pytest.mark.integration

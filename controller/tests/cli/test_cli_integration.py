@@ -16,9 +16,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 from pymemcache.client.base import Client
+from steelyard_controller.api.streams import OF_ONE_CLIENT
 from steelyard_controller.cli import main
 from steelyard_protocol import wire
 
@@ -470,6 +472,29 @@ def test_watch_outlives_a_restart_of_the_controller(memcached: Daemon, tmp_path:
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=PATIENCE_S) == 0
     assert "Traceback" not in log.read_text()
+
+
+def test_watch_asks_while_there_is_no_place_for_its_stream_and_returns_to_it(
+    memcached: Daemon, tmp_path: Path
+) -> None:
+    log = tmp_path / "watch.log"
+    with running(memcached, tmp_path) as controller, contextlib.ExitStack() as streams:
+        # One client for all streams; each keeps its connection.
+        client = streams.enter_context(httpx.Client(limits=httpx.Limits(max_connections=None)))
+        for _ in range(OF_ONE_CLIENT):
+            streams.enter_context(client.stream("GET", f"{controller.url}/v1/events"))
+        with watching(controller, log) as process:
+            said = log.read_text().splitlines()
+            assert said[0] == (
+                f"steelyard: {controller.url}: 127.0.0.1 has {OF_ONE_CLIENT} event streams open, the most "
+                "for one client: close some, or use plain requests; asking every 2 s until there is a place"
+            )
+            streams.close()
+            wait_until(lambda: "the event stream is open again" in log.read_text(), log.read_text)
+            after = len(log.read_text().splitlines())
+            wait_until(lambda: len(log.read_text().splitlines()) > after + 3, log.read_text)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=PATIENCE_S) == 0
 
 
 def test_watch_ends_with_its_upstream(

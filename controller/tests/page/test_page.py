@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
 from pymemcache.client.base import Client
 from steelyard_controller import cli
+from steelyard_controller.api.streams import OF_ONE_CLIENT
 from steelyard_protocol import wire
 
 from testing.daemons import Daemon, free_port, memcached_in
@@ -338,6 +340,24 @@ def test_it_survives_a_restart_of_the_controller_and_fills_the_gap(
     expect(page.locator("#one-law")).not_to_contain_text(f"term {before}")
     expect(page.locator("#notices")).not_to_contain_text("The data is from")
     assert page.evaluate("window.sameAsBefore") is True
+
+
+def test_without_a_place_for_its_stream_it_asks_and_says_so_until_there_is_one(
+    site: Site, look: Look
+) -> None:
+    with contextlib.ExitStack() as streams:
+        client = streams.enter_context(httpx.Client(limits=httpx.Limits(max_connections=None)))
+        for _ in range(OF_ONE_CLIENT):
+            streams.enter_context(client.stream("GET", f"{site.url}/v1/events"))
+        page = look(site, forgive="429")
+        expect(page.locator("#connection")).to_have_text("Every 3 s")
+        expect(page.locator("#notices")).to_contain_text("127.0.0.1 has 40 event streams open")
+        site.world.demand = 300.0
+        expect(_tile(page, "Requests/s")).to_have_text(re.compile(r"^[23]\d\d$"))
+    # A page that comes to the front tries at once.
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(page.locator("#connection")).to_have_text("Live")
+    expect(page.locator("#notices")).not_to_contain_text("event stream")
 
 
 def test_a_standbys_page_shows_the_same_and_goes_on_when_it_takes_over(
