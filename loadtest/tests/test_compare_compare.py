@@ -66,7 +66,7 @@ def rows(folder: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
-@pytest.mark.alone
+@pytest.mark.long
 def test_a_comparison_writes_its_figures_and_goes_on_where_it_was(tmp_path: Path) -> None:
     (tmp_path / "two.toml").write_text(SCENARIO)
     first = compare(tmp_path, "two.toml", "--out", "results", "--only", "nginx-rr,steelyard-steelyard-swrr")
