@@ -48,8 +48,7 @@ unit: unit-quick unit-models  ## run Python tests without daemons
 unit-quick:
 	$(UNIT) $(MODELS:%=--ignore-glob='%/*')
 
-# Tests of one file share runs of a model. They leave the CPU to whoever else wants it, because tests of the whole
-# cluster run beside them and a burner there must get its share.
+# Tests of one file share runs of a model. Tests of the whole cluster run beside them, with a burner that must get the CPU.
 unit-models:
 	nice -n 19 $(UNIT) --dist loadfile $(MODELS)
 
@@ -69,8 +68,7 @@ alone:  ## run tests that measure CPU or time, with nothing beside them
 e2e:  ## test the whole cluster: burn a server and its share falls; stop and it returns
 	$(BIN)/pytest -q --reruns 1 -n 2 --dist loadfile -m e2e
 
-# Quick tests come first. Tests with daemons mostly wait, so types and models use the CPU beside them: types beside the
-# integration tests, and models, which nobody waits for, beside the tests of the whole cluster.
+# Quick tests come first. Tests with daemons mostly wait, so types use the CPU beside them, and models beside the cluster.
 check: setup-tests  ## run what CI runs: linters, types, architecture, tests
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint arch spec unit-quick
 	@$(MAKE) --no-print-directory --jobs $(if $(filter yes,$(QUIET)),3,1) integration-short integration-long types
