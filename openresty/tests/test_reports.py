@@ -53,6 +53,26 @@ def serving(rig: "Rig", workers: int, options: str = "") -> "Edge":
     return edge
 
 
+def test_a_server_is_one_however_its_address_is_spelled(rig: "Rig") -> None:
+    # In the table, to `mark`, and in an upstream of nginx itself.
+    port = rig.backend("a").address.partition(":")[2]
+    rig.publish([("a", f"[::FFFF:7f00:1]:{port}", 1, "up")], generation=1)
+    own = f"""
+      location /own {{ proxy_pass http://own; }}
+      location = /mark {{
+        content_by_lua_block {{ ngx.say(require("steelyard").mark("web", ngx.var.arg_server, "down")) }}
+      }}
+    }}
+    upstream own {{ server [::ffff:127.0.0.1]:{port}; }}"""
+    edge = rig.edge(servers=own)
+    edge.wait_for(1)
+    assert edge.peer("a")["address"] == f"127.0.0.1:{port}"
+    assert [edge.get(path).headers["X-Backend"] for path in ("/", "/own")] == ["a", "a"]
+    rig.wait_until(lambda: edge.peer("a")["completed"] == 2, "both requests are counted")
+    assert edge.get(f"/mark?server=[0::ffff:127.0.0.1]:{port}").body == "true\n"
+    rig.wait_until(lambda: edge.peer("a")["health_reason"] == "marked down", "it is marked")
+
+
 @pytest.mark.parametrize("workers", [1, 4])
 def test_reports_add_up_to_what_was_asked(rig: "Rig", workers: int) -> None:
     edge = serving(rig, workers, RARELY)

@@ -1,5 +1,8 @@
 --- IP addresses: IP:port, the only form for a picker (it cannot resolve names), and networks (CIDR) of the pages'
 -- readers. Pure.
+--
+-- One address has many spellings, and is compared by nginx's own, in $upstream_addr. In docs/contract/addresses.json
+-- are examples for this file and for peer_address.py, which writes the addresses of weight tables.
 
 local ffi = require "ffi"
 local number = require "steelyard.core.number"
@@ -61,6 +64,14 @@ local function ipv6_text(bytes)
 end
 
 
+--- Return the text of the IPv4 address within an IPv6 one (::ffff:10.0.0.11), or nil. A connection to either is one to
+-- the same server, by IPv4.
+local function mapped_ipv4(bytes)
+    return ffi.string(bytes, 12) == MAPPED
+           and string.format("%d.%d.%d.%d", bytes[12], bytes[13], bytes[14], bytes[15]) or nil
+end
+
+
 --- Split `10.0.0.11:80` or `[fd00::13]:80`.
 -- @return ip as nginx writes it (IPv6 in brackets) and port; or nil and the problem with the address
 function _M.split(text)
@@ -75,12 +86,19 @@ function _M.split(text)
     local bracketed = string.match(host, "^%[(.*)%]$")
     local bytes, count = bytes_of(bracketed or host)
     if bracketed and count == 16 then
-        return "[" .. ipv6_text(bytes) .. "]", port
+        return mapped_ipv4(bytes) or "[" .. ipv6_text(bytes) .. "]", port
     elseif not bracketed and count == 4 then
         return host, port
     end
     local hint = string.find(host, ":", 1, true) and "put an IPv6 address in brackets" or "names are not resolved here"
     return nil, text .. " does not begin with an IP address (" .. hint .. ")"
+end
+
+
+--- Return an address as `split` does, in one text; nil if it is none.
+function _M.canonical(text)
+    local ip, port = _M.split(text)
+    return ip and ip .. ":" .. port
 end
 
 

@@ -142,13 +142,25 @@ local function count(requests, entry)
 end
 
 
---- The cell of one of our servers, or nil.
 local function cell_of(address)
     for _, live in pairs(worker.upstreams) do
         local cell = live.addresses[address]
         if cell then
             return cell
         end
+    end
+end
+
+
+--- The cell of one of our servers, or nil; and its address. nginx's own upstream may name an IPv4 address within IPv6.
+local function server_at(written)
+    local cell = cell_of(written)
+    if cell then
+        return cell, written
+    end
+    local ip, port = string.match(written, "^%[::ffff:([%d.]+)%](:%d+)$")
+    if ip then
+        return cell_of(ip .. port), ip .. port
     end
 end
 
@@ -163,10 +175,10 @@ local function count_bystander(requests)
     addresses = try_outcomes.split(addresses)
     local statuses, times = try_outcomes.split(var.upstream_status), try_outcomes.split(var.upstream_header_time)
     for i = 1, #addresses do
-        local cell = cell_of(addresses[i])
+        local cell, address = server_at(addresses[i])
         if cell then
             local status = trusted(statuses[i])
-            requests:count(cell, addresses[i], try_outcomes.verdict(status), latency_of(status, times[i]))
+            requests:count(cell, address, try_outcomes.verdict(status), latency_of(status, times[i]))
         end
     end
 end

@@ -3,6 +3,7 @@
 -- A server that is marked down is out like one that fails its checks: its weight stays, and when all are out, all are
 -- used. Marks are in the shared dict: they outlive a reload, also one with a dict of another size, and end with nginx.
 
+local address = require "steelyard.core.address"
 local clock = require "steelyard.io.clock"
 local peer_health = require "steelyard.io.peer_health"
 local status_pages = require "steelyard.phase.status_pages"
@@ -27,8 +28,9 @@ end
 
 
 local function peer_of(live, server)
+    local canonical = address.canonical(tostring(server))
     for _, peer in ipairs((live.known or live.bootstrap).peers) do
-        if peer.id == server or peer.address == server then
+        if peer.id == server or peer.address == canonical then
             return peer
         end
     end
