@@ -11,8 +11,8 @@ from testing.waiting import PATIENCE_S
 class AnsweringServer(ABC):
     """Listens on `port` once made; the test's own `answer` returns whether the connection goes on."""
 
-    def __init__(self) -> None:
-        self.port = free_port()
+    def __init__(self, host: str = "127.0.0.1", port: int | None = None) -> None:
+        self._host, self.port = host, port or free_port()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=asyncio.run, args=(self._serve(),))
         self._thread.start()
@@ -30,7 +30,7 @@ class AnsweringServer(ABC):
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.over = asyncio.Event()
-        server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
+        server = await asyncio.start_server(self._accept, self._host, self.port)
         self._ready.set()
         await self.over.wait()
         # Closed between accepting a connection and its first step, asyncio loses the socket. So accept no

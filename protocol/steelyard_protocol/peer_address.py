@@ -1,5 +1,15 @@
 """A peer's address: declared as IP:port or name:port, and IP:port for a picker. Pure.
 
+One address has many spellings. A weight table has the canonical one, and addresses are only compared by that:
+
+    IPv4      as it is; no other spelling is accepted
+    IPv6      RFC 5952: lower case, the longest run of zeros as ::
+    IPv4 in IPv6 (::ffff:10.0.0.11)   the IPv4 address, because a connection to it is one by IPv4
+    name      lower case. A dot at its end stays: it keeps the resolver from trying its search domains
+    port      without leading zeros
+
+docs/contract/addresses.json has examples. The reader in Lua is core/address.lua.
+
 A name is one of RFC 1123: labels of 1 to 63 letters, digits and dashes, 253
 characters in all. The last label is no number, as in 10.0.0 or 0x7f000001:
 a resolver would read that as another IP address.
@@ -17,7 +27,7 @@ LONGEST_NAME = 253
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """A server's listen address; `host` is an IP address without brackets, or a name in lower case."""
+    """A server's listen address; `host` is canonical: an IP address without brackets, or a name."""
 
     host: str
     port: int
@@ -61,8 +71,28 @@ Other callers must not use it: ever new addresses would fill it, 22 MB.
 """
 
 
+def canonical(address: str) -> str:
+    """Return the canonical spelling of an address; raise ValueError with the remedy if it is none."""
+    endpoint = parse(address)
+    return join(endpoint.host, endpoint.port)
+
+
+def canonical_declared(address: str) -> str:
+    """Return the canonical spelling of a declared address, quickly: they come at every tick."""
+    has_plain_port = address[address.rfind(":") + 1] != "0"
+    if has_plain_port and address[0] != "[" and not is_name(address):
+        return address  # IPv4 has one spelling.
+    endpoint = parsed(address)
+    return join(endpoint.host, endpoint.port)
+
+
+def same(one: str, other: str) -> bool:
+    """Return whether two texts accepted by `parse` are one address."""
+    return one == other or canonical(one) == canonical(other)
+
+
 def split(address: str) -> tuple[str, int]:
-    """Return (ip, port) of `10.0.0.11:80` or `[fd00::13]:80`; raise ValueError with the remedy otherwise."""
+    """Return the canonical (ip, port) of an IP:port; raise ValueError with the remedy if it is none."""
     host, port = _parts(address)
     ip = _ip(host)
     if ip is None:
@@ -94,7 +124,8 @@ def _ip(host: str) -> str | None:
         return None
     try:
         if host.startswith("[") and host.endswith("]"):
-            return str(ipaddress.IPv6Address(host[1:-1]))
+            ip = ipaddress.IPv6Address(host[1:-1])
+            return str(ip if ip.ipv4_mapped is None else ip.ipv4_mapped)
         return str(ipaddress.IPv4Address(host))
     except ValueError:
         return None

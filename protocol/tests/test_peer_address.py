@@ -1,15 +1,51 @@
+import ipaddress
+import json
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from steelyard_protocol.peer_address import (
     Endpoint,
+    canonical,
+    canonical_declared,
     join,
     parse,
+    same,
     split,
 )
 from steelyard_protocol.peer_address import is_name as tells_names
 
+EXAMPLES = json.loads((Path(__file__).parents[2] / "docs/contract/addresses.json").read_text("utf-8"))
 LONGEST = ".".join(["a" * 63, "b" * 63, "c" * 63, "d" * 61])
+
+
+@pytest.mark.parametrize(
+    "example", [*EXAMPLES["accepted"], *EXAMPLES["names"]], ids=lambda example: example["typed"]
+)
+def test_an_address_has_one_canonical_spelling(example: dict[str, str]) -> None:
+    spellings = {example["typed"], example["canonical"], example.get("nginx", example["canonical"])}
+    assert {canonical(each) for each in spellings} == {example["canonical"]}
+    assert {canonical_declared(each) for each in spellings} == {example["canonical"]}
+    assert all(same(one, other) for one in spellings for other in spellings)
+
+
+@pytest.mark.parametrize("address", EXAMPLES["refused"])
+def test_neither_reader_takes_what_the_other_refuses(address: str) -> None:
+    with pytest.raises(ValueError, match=r"no port|1\.\.65535|IP address"):
+        canonical(address)
+
+
+@given(st.ip_addresses(), st.integers(1, 65535), st.booleans(), st.booleans(), st.integers(1, 5))
+def test_whatever_the_spelling_the_address_is_the_same(
+    ip: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int, exploded: bool, upper: bool, digits: int
+) -> None:
+    host = ip.exploded if exploded else str(ip)
+    spelled = f"{join(host.upper() if upper else host, 0)[:-1]}{port:0{digits}}"
+    shortest = getattr(ip, "ipv4_mapped", None) or ip
+    assert canonical(spelled) == canonical_declared(spelled) == join(str(shortest), port)
+    assert same(spelled, join(str(ip), port))
+    assert not same(spelled, join(str(ip), port % 65535 + 1))
 
 
 def test_takes_ipv4_and_bracketed_ipv6() -> None:
@@ -108,5 +144,7 @@ def test_whatever_is_parsed_is_an_endpoint_or_a_mistake_that_is_named(host: str,
 
 
 @given(st.ip_addresses(), st.integers(1, 65535))
-def test_what_is_joined_is_what_is_split(ip: object, port: int) -> None:
-    assert split(join(str(ip), port)) == (str(ip), port)
+def test_what_is_joined_is_what_is_split(
+    ip: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int
+) -> None:
+    assert split(join(str(ip), port)) == (str(getattr(ip, "ipv4_mapped", None) or ip), port)

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from steelyard_protocol import name_list
+from steelyard_protocol import name_list, peer_address
 
 from steelyard_controller.api import (
     auth,
@@ -110,13 +110,14 @@ def routes(service: Service) -> APIRouter:
                 raise Unknown(f"no upstream is called {upstream}: declare it first")
             known = next((each for each in before.peers if each.id == peer), None)
             created = known is None
-            if known is not None and wanted.address != known.address:
+            if known is not None and not peer_address.same(wanted.address, known.address):
                 refuse_of_kubernetes(upstream, peer)
             if known is None or not by_agent:
                 return with_pods_kept(with_peer(before, wanted), before, declaration.pods)
-            after = with_patch(
-                before, peer, {name: document[name] for name in SET_BY_AGENTS if name in document}
-            )
+            fields = {name: document[name] for name in SET_BY_AGENTS if name in document}
+            if peer_address.same(wanted.address, known.address):
+                fields["address"] = known.address  # Spelled as its declaration has it.
+            after = with_patch(before, peer, fields)
             if peer in declaration.file_peers and after != before:
                 raise _of_the_file(peer)
             return after
@@ -153,7 +154,7 @@ def routes(service: Service) -> APIRouter:
                 raise Unknown(f"no upstream is called {upstream}")
             after = with_patch(before, peer, document)
             old, new = peer_of(before, peer), peer_of(after, peer)
-            if (new.address, new.zone) != (old.address, old.zone):
+            if new.zone != old.zone or not peer_address.same(new.address, old.address):
                 refuse_of_kubernetes(upstream, peer)
             return after
 

@@ -1,7 +1,8 @@
 """The servers of an upstream at the addresses for its weight table. Pure.
 
-A host name has the address that it resolved to; a server without one is left out. One server has each
-address (`shared_addresses`).
+An IP address has its canonical spelling here; people are shown the one that they typed. A host name has the
+address that it resolved to; a server without one is left out. One server has each address
+(`shared_addresses`).
 """
 
 from collections.abc import Collection, Mapping
@@ -20,13 +21,34 @@ def named_peers(upstream: Upstream) -> frozenset[str]:
     return frozenset(peer.id for peer in upstream.peers if not peer.has_ip)
 
 
+def canonical(upstream: Upstream) -> tuple[Upstream, Mapping[str, str]]:
+    """Return the upstream with canonical IP addresses, and other spellings that were typed, by server."""
+    spelled = {
+        peer.id: peer_address.canonical_declared(peer.address) for peer in upstream.peers if peer.has_ip
+    }
+    typed = {
+        peer.id: peer.address for peer in upstream.peers if spelled.get(peer.id, peer.address) != peer.address
+    }
+    if not typed:
+        return upstream, NO_ADDRESSES
+    peers = [
+        peer.model_copy(update={"address": spelled[peer.id]}) if peer.id in typed else peer
+        for peer in upstream.peers
+    ]
+    return upstream.model_copy(update={"peers": peers}), typed
+
+
 def follow(
-    upstream: Upstream, named: Collection[str] = (), addresses: Mapping[str, str] = NO_ADDRESSES
+    upstream: Upstream,
+    named: Collection[str] = (),
+    addresses: Mapping[str, str] = NO_ADDRESSES,
+    typed: Mapping[str, str] = NO_ADDRESSES,
 ) -> tuple[Upstream, str | None]:
-    """Return the upstream with its servers' addresses, and the fault that servers share one.
+    """Return a canonical upstream with its servers' addresses, and the fault that servers share one.
 
     named       the servers that are declared by a host name
     addresses   the IP:port of each of them; without one it is left out
+    typed       the spellings to show, as `canonical` returns them
     """
     peers = upstream.peers
     if named:
@@ -38,7 +60,7 @@ def follow(
     left_out = shared_addresses.hidden(peers, named)
     fault = None
     if left_out:
-        fault = shared_addresses.fault(left_out, {peer.id: peer.address for peer in peers})
+        fault = shared_addresses.fault(left_out, {**{peer.id: peer.address for peer in peers}, **typed})
     if named or left_out:
         upstream = upstream.model_copy(update={"peers": shared_addresses.without(peers, left_out)})
     return upstream, fault

@@ -9,9 +9,7 @@ requests; nginx would send the address a double share. The server that serves wi
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 
-from steelyard_protocol import peer_address
 from steelyard_protocol.weight_table import State
 
 from steelyard_controller.declarations.upstream import Peer
@@ -25,13 +23,13 @@ MOST_NAMED = 3
 def hidden(peers: Sequence[Peer], named: Collection[str] = ()) -> dict[str, str]:
     """Return the servers that are left out, each with the server that has its address.
 
-    `named` are those that are declared by a host name.
+    `named` are those that are declared by a host name. Addresses are canonical.
     """
-    if len({peer.address for peer in peers}) == len(peers) and not any(map(_may_differ, peers)):
+    if len({peer.address for peer in peers}) == len(peers):
         return {}
     of_address: dict[str, list[Peer]] = {}
     for peer in peers:
-        of_address.setdefault(_canonical(peer.address), []).append(peer)
+        of_address.setdefault(peer.address, []).append(peer)
     left_out = {}
     for sharing in of_address.values():
         first = min(sharing, key=lambda peer: (RANKS[peer.state], peer.id in named))
@@ -40,7 +38,7 @@ def hidden(peers: Sequence[Peer], named: Collection[str] = ()) -> dict[str, str]
 
 
 def fault(left_out: Mapping[str, str], addresses: Mapping[str, str]) -> str:
-    """Return the fault that servers have one address; `addresses` are those in effect."""
+    """Return the fault that servers have one address; `addresses` are those to show."""
     pairs = [f"{peer} and {serving} ({addresses[peer]})" for peer, serving in left_out.items()]
     more = f" and {len(pairs) - MOST_NAMED} more" if len(pairs) > MOST_NAMED else ""
     return (
@@ -52,15 +50,3 @@ def fault(left_out: Mapping[str, str], addresses: Mapping[str, str]) -> str:
 def without(peers: Iterable[Peer], left_out: Mapping[str, str]) -> list[Peer]:
     """Return the peers without those that are left out."""
     return [peer for peer in peers if peer.id not in left_out]
-
-
-def _may_differ(peer: Peer) -> bool:
-    # IPv6 addresses have many spellings, and a port may have zeros in front.
-    return peer.address[0] == "[" or peer.address.rpartition(":")[2].startswith("0")
-
-
-def _canonical(address: str) -> str:
-    with suppress(ValueError):
-        endpoint = peer_address.parse(address)
-        return peer_address.join(endpoint.host, endpoint.port)
-    return address

@@ -128,4 +128,6 @@ def _usable(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     except ValueError:
         return None
     zone = isinstance(ip, ipaddress.IPv6Address) and ip.scope_id is not None
+    if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None:
+        ip = ip.ipv4_mapped  # The canonical form (`peer_address`).
     return None if zone or ip.is_unspecified or ip.is_multicast else ip

@@ -85,12 +85,12 @@ def _sender_clocks(document: object) -> dict[str, dict[str, int]]:
 def _addresses(document: object) -> dict[str, str]:
     """Return the readable part: other names are looked up again."""
     names = document.items() if isinstance(document, dict) else ()
-    return {name: ip for name, ip in names if isinstance(ip, str) and _is_ip(ip)}
+    found = {name: _ip(text) for name, text in names if isinstance(text, str)}
+    return {name: ip for name, ip in found.items() if ip is not None}
 
 
-def _is_ip(text: str) -> bool:
+def _ip(text: str) -> str | None:
     try:
-        peer_address.split(peer_address.join(text, 1))
+        return peer_address.split(peer_address.join(text, 1))[0]
     except ValueError:
-        return False
-    return True
+        return None

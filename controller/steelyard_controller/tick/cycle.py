@@ -79,7 +79,7 @@ class Cycle:
         self._keys = keys
         self._load_balancers = load_balancers
         self._followed_declaration = declaration
-        self._upstream = declaration.in_effect
+        self._upstream, self._typed = addresses_in_effect.canonical(declaration.in_effect)
         self._laws = self._upstream.made_laws()
         self._zone_names = self._upstream.zones
         self._zones: Zoning | None = None
@@ -99,7 +99,9 @@ class Cycle:
         self._unreported_ticks: Mapping[str, int] = {}
         self._address_fault: str | None = None
         if not self._named_peers:
-            self._upstream, self._address_fault = addresses_in_effect.follow(self._upstream)
+            self._upstream, self._address_fault = addresses_in_effect.follow(
+                self._upstream, typed=self._typed
+            )
 
     @property
     def size(self) -> int:
@@ -298,6 +300,7 @@ class Cycle:
             undeclared=frozenset(self._undeclared.heard_s),
             led_since_s=self._led_since_s,
             carries_per_s=self._carried.per_s,
+            typed_addresses=self._typed,
         )
         if self._zones is not None:
             outcome = upstream_zones.decide(self._zones, outcome)
@@ -308,7 +311,8 @@ class Cycle:
         declaration, declared = self.declaration, self._upstream
         if declaration is not self._followed_declaration:
             self._followed_declaration = declaration
-            self._upstream = declared = declaration.in_effect
+            declared, self._typed = addresses_in_effect.canonical(declaration.in_effect)
+            self._upstream = declared
             self._laws = declared.made_laws()
             if declared.zones != self._zone_names:
                 self._zones, self._zone_names = None, declared.zones
@@ -316,11 +320,13 @@ class Cycle:
             self._named_peers = addresses_in_effect.named_peers(declared)
             self._sample_keys = self._keys_of(declared)
             if not self._named_peers:
-                declared, self._address_fault = addresses_in_effect.follow(declared)
+                declared, self._address_fault = addresses_in_effect.follow(declared, typed=self._typed)
                 self._upstream = declared
         if not self._named_peers:
             return declared
-        upstream, self._address_fault = addresses_in_effect.follow(declared, self._named_peers, addresses)
+        upstream, self._address_fault = addresses_in_effect.follow(
+            declared, self._named_peers, addresses, self._typed
+        )
         return upstream
 
     def _receive(

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,11 +28,12 @@ MOST_UNDECLARED = len(INDICATORS) + MAX_FURTHER
 class Outcome:
     """The inputs, decision and table of one tick.
 
-    load_balancers  those whose reports are read
-    undeclared      those among them that are not declared
-    led_since_s     the time of the first tick of this term
-    degraded        a line for each part that does not work
-    zoning          the table's zones; None: it has none
+    load_balancers    those whose reports are read
+    undeclared        those among them that are not declared
+    led_since_s       the time of the first tick of this term
+    degraded          a line for each part that does not work
+    zoning            the table's zones; None: it has none
+    typed_addresses   by server, the declared spelling of an address that is another one in the table
     """
 
     table: WeightTable
@@ -47,6 +48,7 @@ class Outcome:
     degraded: tuple[str, ...] = ()
     carries_per_s: float | None = None
     zoning: Zoning | None = None
+    typed_addresses: Mapping[str, str] = field(default_factory=dict)
 
     def is_silent(self, received: Received[Any] | None) -> bool:
         """Return whether the sender of a message is silent, or was never heard."""

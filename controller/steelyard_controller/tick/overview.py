@@ -85,6 +85,7 @@ def _peers(
     pods = declaration.pods
     documents: list[dict[str, Any]] = to_document(table)["peers"]
     for row, peer in zip(rows, documents, strict=True):
+        peer["address"] = outcome.typed_addresses.get(peer["id"], peer["address"])
         peer |= _peer(outcome, row, share=share[row], pin=pins.get(peer["id"]), why=write_sentence(row))
         peer["troubles"] = [trouble for trouble, has_it in troubles.items() if has_it[row]]
         if peer["id"] in pods:
@@ -141,7 +142,11 @@ def _totals(
         "latency_ms": float(timed @ np.nan_to_num(snapshot.latency_s) * 1000 / timed.sum())
         if timed.any()
         else None,
-        "moved": moved and msgspec.to_builtins(moved),
+        "moved": moved
+        and {
+            **msgspec.to_builtins(moved),
+            "address": outcome.typed_addresses.get(moved.id, moved.address),
+        },
     }
 
 

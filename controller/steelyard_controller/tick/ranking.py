@@ -107,7 +107,8 @@ def rows(outcome: Outcome, view: View) -> tuple[list[int], int]:
         order = np.arange(len(peers))
     if view.troubled:
         order = order[np.logical_or.reduce([*troubles(outcome).values()])[order]]
-    matching = [row for row in order.tolist() if _matches(peers[row], wanted)]
+    typed = outcome.typed_addresses
+    matching = [row for row in order.tolist() if _matches(peers[row], wanted, typed)]
     return matching[view.offset : view.offset + view.limit], len(matching)
 
 
@@ -196,8 +197,14 @@ def _age_s(outcome: Outcome, id: str) -> float:
     return np.nan if received is None else outcome.now_s - received.arrived_s
 
 
-def _matches(peer: Peer | TablePeer, wanted: str) -> bool:
-    return wanted in peer.id.lower() or wanted in peer.address.lower() or wanted == peer.state != "up"
+def _matches(peer: Peer | TablePeer, wanted: str, typed: Mapping[str, str]) -> bool:
+    """Return whether a name, an address as shown or in its canonical spelling, or a state matches."""
+    return (
+        wanted in peer.id.lower()
+        or wanted in peer.address.lower()
+        or (peer.id in typed and wanted in typed[peer.id].lower())
+        or wanted == peer.state != "up"
+    )
 
 
 def _matching_servers(cycle: Cycle, wanted: str) -> tuple[str, ...]:
@@ -205,4 +212,5 @@ def _matching_servers(cycle: Cycle, wanted: str) -> tuple[str, ...]:
     peers: Sequence[Peer | TablePeer] = (
         cycle.declaration.upstream.peers if outcome is None else outcome.table.peers
     )
-    return tuple(peer.id for peer in peers if _matches(peer, wanted))[:MOST_MATCHES]
+    typed: Mapping[str, str] = {} if outcome is None else outcome.typed_addresses
+    return tuple(peer.id for peer in peers if _matches(peer, wanted, typed))[:MOST_MATCHES]

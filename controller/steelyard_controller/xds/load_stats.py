@@ -8,7 +8,7 @@ one if the servers' responses have ORCA's named metric `latency_ms`, and the clu
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from steelyard_protocol import peer_address, wire
@@ -75,11 +75,15 @@ class NodeReports:
         self, clusters: Sequence[Any], table: WeightTable, interval_s: float, at_ms: int
     ) -> TrafficReport:
         totals: defaultdict[str, _EndpointTotals] = defaultdict(_EndpointTotals)
+        addresses = [peer_address.canonical_declared(peer.address) for peer in table.peers]
+        known = set(addresses)
         for stats in (each for cluster in clusters for each in cluster.upstream_locality_stats):
             for endpoint in stats.upstream_endpoint_stats:
-                address = endpoint.address.socket_address
-                totals[peer_address.join(address.address, address.port_value)].add(endpoint)
-        rows = [totals[peer.address] for peer in table.peers]
+                socket = endpoint.address.socket_address
+                address = _canonical(peer_address.join(socket.address, socket.port_value), known)
+                if address in known:
+                    totals[address].add(endpoint)
+        rows = [totals[address] for address in addresses]
         return TrafficReport(
             upstream=table.upstream,
             lb=self.lb,
@@ -94,6 +98,16 @@ class NodeReports:
             latency_p50_ms=[None] * len(rows),
             sent_at_ms=at_ms,
         )
+
+
+def _canonical(address: str, known: Container[str]) -> str | None:
+    """Return an endpoint's canonical address; None: no server has it, such as a socket's path."""
+    if address in known:
+        return address
+    try:
+        return peer_address.canonical(address)
+    except ValueError:
+        return None
 
 
 def node_name(node_id: str) -> str | None:

@@ -52,15 +52,28 @@ def test_a_pod_on_a_nodes_network_takes_over_from_the_one_that_ends() -> None:
     assert "old and new" in fault
 
 
-@pytest.mark.parametrize("other", ["[FD00::1]:80", "[fd00:0::1]:0080"])
-def test_another_spelling_is_the_same_address(other: str) -> None:
-    declared = [peer("a", "[fd00::1]:80"), peer("b", other)]
-    assert in_table(Declaration(upstream=Upstream(peers=declared)))[0] == ["a"]
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("[fd00::1]:80", "[FD00::1]:80"),
+        ("[fd00::1]:80", "[fd00:0::1]:0080"),
+        ("10.0.0.1:80", "10.0.0.1:0080"),
+        ("10.0.0.1:80", "[::ffff:10.0.0.1]:80"),
+    ],
+)
+def test_another_spelling_is_the_same_address(one: str, other: str) -> None:
+    declared = [peer("a", one), peer("b", other)]
+    there, fault = in_table(Declaration(upstream=Upstream(peers=declared)))
+    assert there == ["a"]
+    assert fault is not None
+    assert f"b and a ({other})" in fault, "as it was typed"
 
 
 def test_a_name_that_resolves_to_another_servers_address_is_found() -> None:
     declared = Declaration(upstream=Upstream(peers=[peer("a", "10.0.0.1:80"), peer("b", "web-1.example:80")]))
     assert in_table(declared, {"b": "10.0.0.1:80"})[0] == ["a"]
+    spelled = [peer("a", "10.0.0.1:0080"), *declared.upstream.peers[1:]]
+    assert in_table(Declaration(upstream=Upstream(peers=spelled)), {"b": "10.0.0.1:80"})[0] == ["a"]
     assert in_table(declared, {"b": "10.0.0.2:80"}) == (["a", "b"], None)
 
 

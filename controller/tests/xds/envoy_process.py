@@ -45,9 +45,11 @@ def cluster(document: Mapping[str, Any], name: str) -> dict[str, Any]:
 class Web(AnsweringServer):
     """Answers with its name; while `held` is unset, requests wait."""
 
-    def __init__(self, name: str, headers: str = "") -> None:
+    def __init__(
+        self, name: str, headers: str = "", host: str = "127.0.0.1", port: int | None = None
+    ) -> None:
         self._name, self._headers = name, headers
-        super().__init__()
+        super().__init__(host, port)
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answers: int) -> bool:  # noqa: ARG002
         """Answer one request with the name."""

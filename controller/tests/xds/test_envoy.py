@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from testing.certificates import Authority
-from testing.daemons import Daemon, free_port
+from testing.daemons import Daemon, free_port, listens
 from testing.waiting import wait_until
 
 from ..processes import LOCAL, Controller, controller, own_token
@@ -31,10 +31,14 @@ class Steelyard:
         self._config = folder / "controller.yaml"
         peers = [
             {"id": name, "address": f"127.0.0.1:{port}", "pin": pin}
-            for (name, port), pin in zip(self.ports.items(), PINS, strict=True)
+            for (name, port), pin in zip(self.ports.items(), PINS, strict=False)
         ]
-        self._config.write_text(yaml.safe_dump({"upstreams": {"web": {"peers": peers}}}))
+        self.declare(peers)
         self._flags = ["--memcached", memcached.address, "--state-url", f"redis://{redis.address}/0"]
+
+    def declare(self, peers: list[dict[str, Any]]) -> None:
+        """Write the configuration file with these servers."""
+        self._config.write_text(yaml.safe_dump({"upstreams": {"web": {"peers": peers}}}))
 
     @contextlib.contextmanager
     def controller(self, xds_port: int, *more: str, role: str = "leader") -> Iterator[Controller]:
@@ -186,6 +190,43 @@ def test_a_standby_serves_the_leaders_tables_and_hands_reports_to_it(
         _until(edge.weights, steelyard.by_port({"server-1": 600, "server-2": 300, "server-3": 100}))
         edge.requests(20)
         wait_until(lambda: "edge-7" in _overview(leader)["load_balancers"])
+
+
+def test_requests_are_credited_however_an_address_is_spelled(
+    memcached: Daemon, redis_server: Daemon, tmp_path: Path
+) -> None:
+    low = next(port for port in range(6000, 9999) if not listens(port))
+    servers = [Web("server-1", port=low), Web("server-2", host="::1"), Web("server-3")]
+    typed = {
+        "server-1": f"127.0.0.1:0{low}",
+        "server-2": f"[0:0::0:1]:{servers[1].port}",
+        "server-3": f"[::FFFF:127.0.0.1]:{servers[2].port}",
+    }
+    canonical = [f"127.0.0.1:{low}", f"[::1]:{servers[1].port}", f"127.0.0.1:{servers[2].port}"]
+    steelyard, xds = Steelyard(memcached, redis_server, tmp_path, {}), free_port()
+    steelyard.declare([{"id": name, "address": address} for name, address in typed.items()])
+    try:
+        with steelyard.controller(xds) as one, envoy(tmp_path, documented(), [xds]) as edge:
+            wait_until(edge.weights)
+            credited: set[str] = set()
+
+            def all_credited() -> bool:
+                edge.requests(10)
+                rows = _overview(one)["peers"]
+                credited.update(row["id"] for row in rows if row["completed_per_tick"])
+                return credited == typed.keys()
+
+            wait_until(all_credited, lambda: f"{credited} of {_overview(one)['peers']}")
+            # Shown as typed, published in one spelling, and found by both.
+            assert {row["id"]: row["address"] for row in _overview(one)["peers"]} == typed
+            table = LOCAL.get(f"{one.url}/v1/upstreams/web/weights").json()
+            assert [row["address"] for row in table["peers"]] == canonical
+            for text in (typed["server-2"], canonical[1]):
+                found = LOCAL.get(f"{one.url}/v1/upstreams/web", params={"search": text}).json()
+                assert [row["id"] for row in found["peers"]] == ["server-2"]
+    finally:
+        for web in servers:
+            web.stop()
 
 
 def _by_itself(api_type: str) -> Any:

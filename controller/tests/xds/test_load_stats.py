@@ -45,6 +45,16 @@ def test_what_endpoints_did_is_reported_by_server_and_the_others_did_nothing() -
     assert traffic_report.decode(traffic_report.encode(report)) == report
 
 
+@pytest.mark.parametrize("declared", ["[FD00:0::AB]:0080", "[fd00::ab]:80"])
+def test_an_endpoint_is_its_server_however_either_is_spelled(declared: str) -> None:
+    # The table may be of a controller that publishes addresses as they were typed.
+    tables = {"web": table(peer("a", declared), peer("b", "10.0.0.1:0080"))}
+    stats = _stats(("fd00::ab", 80, 1, 0, 0), ("FD00::AB", 80, 2, 0, 0), ("::ffff:10.0.0.1", 80, 4, 0, 0))
+    pipe = _stats(("", 0, 8, 0, 0))
+    (report,) = NodeReports("edge-1", "b1").reports([stats, pipe], tables, 123)
+    assert report.completed == [3, 4]
+
+
 def test_clusters_of_one_upstream_are_added_up() -> None:
     (report,) = _reports(
         _stats(("10.0.0.1", 80, 1, 1, 1)), _stats(("10.0.0.1", 80, 2, 3, 4), name="mirror", service="web")

@@ -18,6 +18,7 @@ server.
 """
 
 from collections.abc import Mapping, Set
+from contextlib import suppress
 from dataclasses import dataclass
 
 from steelyard_protocol import peer_address
@@ -180,10 +181,13 @@ def _addition(where: str, peer: TablePeer, weight: int, keywords: str) -> list[s
 
 def _hints(strange: list[str], servers: Servers, peers: Mapping[str, TablePeer]) -> str:
     """Return the strange servers that have the address of a declared one, if HAProxy shows addresses."""
-    named = {peer.address: name for name, peer in peers.items()}
-    hints = [
-        f"{name} has the address of {named[servers[name].address]}"
-        for name in strange
-        if servers[name].address in named
-    ]
+    if not strange:
+        return ""
+    named = {peer_address.canonical_declared(peer.address): name for name, peer in peers.items()}
+    hints = []
+    for name in strange:
+        with suppress(ValueError):  # HAProxy shows none, or the path of a socket.
+            address = peer_address.canonical(servers[name].address)
+            if address in named:
+                hints.append(f"{name} has the address of {named[address]}")
     return f" ({hints[0]})" if hints else ""

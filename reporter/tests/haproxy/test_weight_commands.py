@@ -110,6 +110,13 @@ def test_nothing_moves_where_not_one_name_is_known() -> None:
     assert "behind `server` in haproxy.cfg (web1 has the address of s2)" in line
 
 
+@pytest.mark.parametrize("shown", ["[::ffff:10.0.0.2]:80", "10.0.0.2:0080"])
+def test_a_strange_server_is_known_by_its_address_however_that_is_spelled(shown: str) -> None:
+    rows = _servers({"name": "sock", "addr": "/run/web.sock"}, {"name": "web1", "addr": shown})
+    (line,) = weight_commands.mismatches(_table(s1="up", s2="up"), "web", rows, sets=True, adds=True).values()
+    assert "(web1 has the address of s2)" in line
+
+
 def test_a_server_that_nobody_declared_is_left_alone_and_named() -> None:
     table = _table(s1="up")
     rows = {"name": "s1"}, {"name": "spare", "status": "MAINT"}
