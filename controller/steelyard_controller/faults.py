@@ -1,33 +1,44 @@
 """The current faults, by part: each is logged at its beginning and end, and shown in between."""
 
 import logging
+from collections.abc import Callable
+
+from steelyard_controller.fault_causes import Fault
 
 log = logging.getLogger("steelyard.controller")
 
 
-class Faults:
-    """The faults of the controller, or of one upstream (`of`); `now` has them by part."""
+def log_change(part: str, fault: Fault, begins: bool) -> None:
+    """Log that a part of the controller has a fault now, or that it works again."""
+    if begins:
+        log.warning("%s: %s; the loop goes on", part, fault, extra={"event": "fault", "part": part})
+    else:
+        log.info("%s works again", part, extra={"event": "mended", "part": part})
 
-    def __init__(self, of: str | None = None) -> None:
-        self._of = {} if of is None else {"upstream": of}
-        self._prefix = "" if of is None else f"{of}: "
-        self.now: dict[str, str] = {}
+
+class Faults:
+    """The faults of the controller, or of one upstream; `now` has them by part, `shared` further lines.
+
+    `changed` is called with each fault when it begins (True) and when it has ended.
+    """
+
+    def __init__(self, changed: Callable[[str, Fault, bool], None] = log_change) -> None:
+        self._changed = changed
+        self.now: dict[str, Fault] = {}
+        self.shared: tuple[str, ...] = ()
 
     def lines(self) -> tuple[str, ...]:
         """Return a line for each part that does not work."""
-        return tuple(f"{part}: {fault}" for part, fault in self.now.items())
+        return (*(f"{part}: {fault}" for part, fault in self.now.items()), *self.shared)
 
-    def note(self, part: str, fault: str | None) -> None:
+    def note(self, part: str, fault: Fault | str | None) -> None:
         """Set a part's fault; None: the part works."""
-        if fault is None and part not in self.now:
-            return  # The usual case, for thousands of upstreams at every tick.
-        about = {**self._of, "part": part}
+        previous = self.now.get(part)
         if fault is None:
-            del self.now[part]
-            log.info("%s%s works again", self._prefix, part, extra={"event": "mended", **about})
-        else:
-            if part not in self.now:
-                log.warning(
-                    "%s%s: %s; the loop goes on", self._prefix, part, fault, extra={"event": "fault", **about}
-                )
-            self.now[part] = fault
+            if previous is not None:  # None is the usual case, for thousands of upstreams at every tick.
+                del self.now[part]
+                self._changed(part, previous, False)
+            return
+        self.now[part] = noted = Fault(fault) if isinstance(fault, str) else fault
+        if previous is None:
+            self._changed(part, noted, True)

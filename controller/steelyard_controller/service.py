@@ -110,7 +110,7 @@ class Service:
             on_step=self._after_election_step,
         )
         self._unconfirmed: set[str] = set()
-        self._published_role: tuple[Role, Lease | None] | None = None
+        self._published_role: tuple[Role, Lease | None, tuple[str, ...]] | None = None
 
     @property
     def views(self) -> Mapping[str, Cycle]:
@@ -148,6 +148,10 @@ class Service:
     def degraded(self) -> tuple[str, ...]:
         """Return a line for each part that does not work."""
         return self.faults.lines()
+
+    def faults_document(self) -> dict[str, object]:
+        """Return who this controller is, and its faults, for the answers about upstreams."""
+        return {"id": self.id, "degraded": list(self.degraded)}
 
     def document(self) -> dict[str, object]:
         """Return the answer to `GET /v1/service`."""
@@ -350,7 +354,9 @@ class Service:
                 self._unconfirmed.clear()
 
     def _publish_role(self) -> None:
-        now = (self.role, self.leader)
+        # The texts may change at each step, such as the seconds for which a tick hangs.
+        faulty = tuple(line.partition(":")[0] for line in self.degraded)
+        now = (self.role, self.leader, faulty)
         if now != self._published_role:
             self._published_role = now
             self.listeners.publish("role", None, _json(self.document()))

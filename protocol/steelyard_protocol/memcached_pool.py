@@ -31,6 +31,10 @@ class Forbidden(Exception):
     """The writer may not write any more."""
 
 
+class NoServer(Unavailable):
+    """No server of the pool answers; the pool's `faults` have the reason of each."""
+
+
 class MemcachedPool:
     """Connections to each server of a pool; `servers` is host:port, with commas between several.
 
@@ -54,7 +58,7 @@ class MemcachedPool:
         self._orders: dict[str, list[str]] = {}
 
     async def get_many(self, keys: Sequence[str], skip: set[str] | None = None) -> dict[str, bytes]:
-        """Return the values of the existing keys; raise `Unavailable` if no server answers."""
+        """Return the values of the existing keys; raise `NoServer` if no server answers."""
         return (await self.read((), keys, skip))[1]
 
     async def read(
@@ -82,7 +86,7 @@ class MemcachedPool:
         return held, values
 
     async def seen(self, keys: Sequence[str], skip: set[str] | None = None) -> dict[str, dict[str, Seen]]:
-        """Return by server its values of the keys; raise `Unavailable` if no server answers."""
+        """Return by server its values of the keys; raise `NoServer` if no server answers."""
         return (await self.read(keys, (), skip))[0]
 
     async def replace(
@@ -102,7 +106,7 @@ class MemcachedPool:
         in place of any others.
 
         Returns by server and key whether it was written: False if another writer has replaced the seen value,
-        a text if the server refuses it. Raises `Unavailable` if no server answers. `allowed` is asked right
+        a text if the server refuses it. Raises `NoServer` if no server answers. `allowed` is asked right
         before each part is written to a server; raises `Forbidden` if it says no.
         """
         skip = set() if skip is None else skip
@@ -137,7 +141,7 @@ class MemcachedPool:
     ) -> None:
         """Make every server hold these values for `ttl_s` seconds, without sending again those it has.
 
-        `afresh`: send all of them. Raises `Unavailable` if no server answers, and `Forbidden` if `allowed`,
+        `afresh`: send all of them. Raises `NoServer` if no server answers, and `Forbidden` if `allowed`,
         which is asked right before each server, says no.
         """
         skip = set() if skip is None else skip
@@ -210,5 +214,5 @@ class MemcachedPool:
         if skip >= set(self._clients):
             raise self._unavailable()
 
-    def _unavailable(self) -> Unavailable:
-        return Unavailable("; ".join(f"{name}: {fault}" for name, fault in self.faults.items() if fault))
+    def _unavailable(self) -> NoServer:
+        return NoServer("; ".join(f"{name}: {fault}" for name, fault in self.faults.items() if fault))

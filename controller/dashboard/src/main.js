@@ -81,7 +81,7 @@ function notices(overview) {
     refused: state?.kind === "live" ? state.refused : null,
     failed: listProblem && !down ? listProblem.message : watched?.deleted ? `There is no upstream ${watched.name}.` : null,
     waiting: state?.kind === "live" && overview === null ? `${watched.name} waits for its first tick.` : null,
-    degraded: [...new Set([...(service?.degraded ?? []), ...(overview?.degraded ?? [])])],
+    degraded: [...new Set([...(list?.controller.degraded ?? []), ...(service?.degraded ?? []), ...(overview?.degraded ?? [])])],
   });
 }
 

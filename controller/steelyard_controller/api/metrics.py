@@ -238,7 +238,7 @@ def _upstreams(source: Source, now_s: float) -> Iterator[Metric]:
         for zone, figures in zone_traffic(outcome).items():
             for field, family in zones:
                 family.add_metric([name, zone], figures[field])
-        degraded.add_metric([name], len(set(outcome.degraded).difference(source.degraded)))
+        degraded.add_metric([name], len(outcome.degraded))
         decision = outcome.decision
         for indicator, weight in zip(decision.indicators, decision.entropy_weights, strict=True):
             entropy.add_metric([name, indicator], float(weight))

@@ -3,7 +3,7 @@
 `upstream_models` has the models of an upstream's present and past.
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -108,10 +108,11 @@ class Readiness(BaseModel):
     status: Literal["ok", "degraded"]
     role: Literal["leader", "standby", "waiting"]
     state: str = Field(examples=["redis", "memory: nothing outlives a restart"])
-    degraded: list[str] = shown([])
+    degraded: list[str] = shown(["state: Connection refused"], "the controller's faults, one a line")
     upstreams: dict[str, list[str]] = shown(
-        {"web": ["memcached 127.0.0.1:11211: no answer"]}, "degraded upstreams, with the reasons"
+        {"web": ["publishing: too large"]}, "the own faults of the first 20 degraded upstreams, by name"
     )
+    more: Annotated[int, Field(default=0, description="number of further degraded upstreams", examples=[0])]
 
 
 class DryRun(BaseModel):

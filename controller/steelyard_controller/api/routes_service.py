@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import PlainTextResponse
-from steelyard_protocol import wire
+from steelyard_protocol import name_list, wire
 
 from steelyard_controller import laws
 from steelyard_controller.api import auth, metrics, models, request_body
@@ -15,6 +15,9 @@ from steelyard_controller.api.problems import ProblemError, responses, retry_lat
 from steelyard_controller.api.routes_events import Upstream
 from steelyard_controller.service import Service
 from steelyard_controller.store.interface import Unavailable
+
+# /readyz is asked every few seconds, also without a token; /v1/upstreams has every upstream.
+MOST_UPSTREAMS = 20
 
 VOLATILE = "memory: nothing outlives a restart"
 
@@ -48,7 +51,7 @@ class Ready:
             return None
         young = sorted(name for name, cycle in self._service.views.items() if cycle.outcome is None)
         if young:
-            return f"waiting for the first tick of {', '.join(young[:20])}"
+            return f"waiting for the first tick of {name_list.shown(young, MOST_UPSTREAMS)}"
         self._term = self._service.term
         return None
 
@@ -112,12 +115,14 @@ def routes(service: Service, page: MetricsPage) -> APIRouter:
             for name, cycle in service.views.items()
             if cycle.outcome is not None and cycle.outcome.degraded
         }
+        shown = sorted(upstreams)[:MOST_UPSTREAMS]
         return models.Readiness(
             status="degraded" if degraded or upstreams else "ok",
             role=service.role,
             state=state,
             degraded=degraded,
-            upstreams=upstreams,
+            upstreams={name: upstreams[name] for name in shown},
+            more=len(upstreams) - len(shown),
         )
 
     @router.get(

@@ -54,24 +54,31 @@ def routes(service: Service) -> APIRouter:
     async def list_upstreams(
         request: Request, view: Shown, limit: Limit = None, after: After = None
     ) -> Response:
-        """Return every upstream in a line, or the selected ones.
+        """Return every upstream in a line, or the selected ones, and what concerns many of them.
 
         `search` looks in the names of upstreams, and in the names and addresses of their servers.
         """
         views = dict(service.views)  # of this moment: they may change while the thread reads
+        controller = service.faults_document()
 
         def made() -> Response:
             headers, matching = dict[str, str](), len(views)
             for gone in standings.keys() - views.keys():
                 standings.pop(gone, None)
+            common = standings.common(views)
             if view is None:
                 names = sorted(views)
                 page = pages.page(request.url.path, names, after=after, limit=limit)
                 headers, names = page.headers, [names[place] for place in page.places]
-                listed = [ranking.Listed(views[name], standings.of(views[name]), ()) for name in names]
+                listed = [
+                    ranking.Listed(views[name], standings.of(views[name]).without(common), ())
+                    for name in names
+                ]
             else:
-                listed, matching = ranking.upstreams(views, view, standings)
+                listed, matching = ranking.upstreams(views, view, standings, common)
             document = {
+                "controller": controller,
+                "troubles": common.lines(),
                 "upstreams": [_summary(each) for each in listed],
                 "total": len(views),
                 "matching": matching,
@@ -96,14 +103,15 @@ def routes(service: Service) -> APIRouter:
         All parameters select servers.
         """
         cycle, outcome = await upstream_lookup.outcome_of(service, upstream)
+        controller = service.faults_document()
 
         def made() -> Response:
             if view is not None:
-                text = json.dumps(of_view(outcome, cycle.declaration, view), allow_nan=False)
-                return Response(text, media_type=request_body.JSON)
+                document = of_view(outcome, cycle.declaration, view) | {"controller": controller}
+                return Response(json.dumps(document, allow_nan=False), media_type=request_body.JSON)
             ids = [peer.id for peer in outcome.table.peers]
             page = pages.page(request.url.path, ids, after=after, limit=limit)
-            document = overview(outcome, cycle.declaration, page.places)
+            document = overview(outcome, cycle.declaration, page.places) | {"controller": controller}
             text = json.dumps(document, allow_nan=False)
             return Response(text, media_type=request_body.JSON, headers=page.headers)
 

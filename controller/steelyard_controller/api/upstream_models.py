@@ -67,15 +67,26 @@ class Summary(BaseModel):
     peers: int = shown(3, "how many are declared")
     revision: int = shown(4, "raised by every change of the declaration")
     ready: bool = Field(description="whether it has had its first tick")
-    degraded: list[str] = shown([], "faults, one a line")
+    degraded: list[str] = shown([], "its own faults, one a line")
     headroom: Known = shown(0.29, "ratio of its headroom; null: unknown, its overview has the reason")
     troubles: list[str] = shown(["1 of 3 servers: draining"], "troubles, the worst first")
     found: list[str] = shown([], "first three servers that a search matches, unless it matches the upstream")
 
 
-class Upstreams(BaseModel):
-    """Every upstream."""
+class ControllerFaults(BaseModel):
+    """The leading controller, and its faults: those of no single upstream."""
 
+    id: str = shown("edge-a-8081")
+    degraded: list[str] = shown(["state: Connection refused"], "faults, one a line")
+
+
+class Upstreams(BaseModel):
+    """Every upstream, and what concerns many of them."""
+
+    controller: ControllerFaults
+    troubles: list[str] = shown(
+        ["load balancer edge-1: silent at 2,000 upstreams"], "troubles of many upstreams, left out at each"
+    )
     upstreams: list[Summary]
     total: int = shown(1, "how many upstreams there are")
     matching: int = shown(1, "upstreams that match the search")
@@ -230,7 +241,10 @@ class Overview(_Published):
     shadow_laws: list[str] = shown(["paper"])
     load_balancers: dict[str, LoadBalancer | None] = Field(description="null: none has reported")
     refused: Refused
-    degraded: list[str] = shown([])
+    degraded: list[str] = shown([], "the upstream's own faults, one a line")
+    controller: Annotated[
+        ControllerFaults, Field(default=None, description="absent in the `tick` of an event stream")
+    ]
 
 
 class Shadow(BaseModel):

@@ -114,6 +114,13 @@ class Table(Published):
     peers: list[TablePeer]
 
 
+class ControllerFaults(Document):
+    """The leading controller, and its faults."""
+
+    id: Text
+    degraded: list[Text] = []
+
+
 class Overview(Published):
     """`GET /v1/upstreams/{upstream}`, and a tick of `GET /v1/events`."""
 
@@ -127,6 +134,7 @@ class Overview(Published):
     load_balancers: dict[Text, LoadBalancer | None] = {}
     refused: Refused = Refused()
     degraded: list[Text] = []
+    controller: ControllerFaults | None = None
     matching: int | None = None
 
 
@@ -174,8 +182,10 @@ class Row(Document):
 
 
 class Upstreams(Document):
-    """`GET /v1/upstreams`."""
+    """`GET /v1/upstreams`; `troubles` are those of many upstreams."""
 
+    controller: ControllerFaults | None = None
+    troubles: list[Text] = []
     upstreams: list[Row]
     matching: int | None = None
 

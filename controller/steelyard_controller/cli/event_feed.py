@@ -40,8 +40,8 @@ class Tick:
     body: bytes
 
 
-Event = Tick | str | Failure
-"""A tick; another event as a line for a person (a change, a lost connection); or why the feed has ended."""
+Event = Tick | Service | str | Failure
+"""A tick; the leader and its faults; a line for a person (a change, a lost connection); or the feed's end."""
 
 
 class Feed:
@@ -138,8 +138,6 @@ def _deliver(url: str, upstream: str, event: ServerSentEvent, deliver: Callable[
             raise Failure(Exit.UNKNOWN, f"upstream {upstream} has been deleted")
         deliver(f"changed: {change.what}")
     elif event.event == "role":
-        service = error_answers.document(Service, event.data, url, PATH)
-        nobody = "no controller leads now: the last tables hold"
-        deliver(nobody if service.leader is None else f"{service.leader.id} leads")
+        deliver(error_answers.document(Service, event.data, url, PATH))
     elif event.event == "gap":
         deliver("some changes were missed")

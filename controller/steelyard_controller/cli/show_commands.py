@@ -138,6 +138,7 @@ def _status(given: argparse.Namespace) -> int:
             look = session.out.look
             lines = [
                 *service_status.of_service(service.document, look),
+                *service_status.of_all(upstreams.document, service.document, look),
                 "",
                 *service_status.of_upstreams(rows, look),
                 *service_status.more(
@@ -147,7 +148,7 @@ def _status(given: argparse.Namespace) -> int:
             if overview is not None:
                 lines += ["", *service_status.of_overview(overview.document, look)]
             session.out.lines(lines)
-        return Exit.OK if service_status.well(service.document, rows) else Exit.NOT_WELL
+        return Exit.OK if service_status.well(service.document, upstreams.document, rows) else Exit.NOT_WELL
 
 
 def _overview(
@@ -174,9 +175,10 @@ def _json(answer: Answer[Any]) -> Any:  # noqa: ANN401
 def _upstreams(given: argparse.Namespace) -> int:
     with opened(given) as session:
         upstreams = session.controllers.get(Upstreams, "/v1/upstreams")
-        session.out.answer(
-            upstreams.body, service_status.of_upstreams(upstreams.document.upstreams, session.out.look)
-        )
+        look = session.out.look
+        about = service_status.of_all(upstreams.document, None, look)
+        lines = [*about, *service_status.of_upstreams(upstreams.document.upstreams, look)]
+        session.out.answer(upstreams.body, lines)
         return Exit.OK
 
 

@@ -50,12 +50,17 @@ def _run(given: argparse.Namespace) -> int:
 def _in_lines(controllers: Controllers, upstream: str, out: Output, count: int | None) -> int:
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     ticks = 0
+    service: Service | None = None
     with contextlib.suppress(KeyboardInterrupt), Feed(controllers, upstream, events.put):
         while ticks != count:
             match events.get():
                 case Tick(overview, body):
                     ticks += 1
                     out.answer(body, [view.line(overview)])
+                case Service() as newest:
+                    for text in view.news(service, newest):
+                        print(f"steelyard: {text}", file=sys.stderr, flush=True)
+                    service = newest
                 case str(text):
                     print(f"steelyard: {text}", file=sys.stderr, flush=True)
                 case Failure() as failure:
@@ -65,6 +70,7 @@ def _in_lines(controllers: Controllers, upstream: str, out: Output, count: int |
 
 def _on_screen(controllers: Controllers, upstream: str, out: Output, count: int | None) -> int:
     newest: Overview | None = None
+    service: Service | None = None
     ended: Failure | None = None
     notes: deque[str] = deque(maxlen=SHOWN_EVENTS)
     ticks = 0
@@ -78,7 +84,7 @@ def _on_screen(controllers: Controllers, upstream: str, out: Output, count: int 
         with Feed(controllers, upstream, deliver):
             while ended is None and ticks != count:
                 height = shutil.get_terminal_size().lines
-                screen.draw(view.screen(newest, list(notes), out.look, height))
+                screen.draw(view.screen(newest, service, list(notes), out.look, height))
                 if "q" in screen.wait().lower():
                     break
                 while not events.empty() and ticks != count:
@@ -86,6 +92,9 @@ def _on_screen(controllers: Controllers, upstream: str, out: Output, count: int 
                         case Tick(overview, _):
                             newest = overview
                             ticks += 1
+                        case Service() as latest:
+                            notes.extend(view.leader_news(service, latest))
+                            service = latest
                         case str(text):
                             notes.append(text)
                         case Failure() as failure:

@@ -175,8 +175,7 @@ class LeaderLoop:
         self._led = None
         self._begun.clear()
         self._faults.note("resuming", None)
-        for cycle in self._loop.cycles.values():
-            cycle.outcome = None
+        self._loop.stop()
 
     async def _begin(self, lease: Lease) -> None:
         try:

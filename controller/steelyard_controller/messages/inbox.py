@@ -54,11 +54,17 @@ class Received(NamedTuple, Generic[Message]):
         return self.arrived_s if self.estimated_end_s is None else self.estimated_end_s
 
 
-def is_silent(received: Received[Message] | None, *, now_s: float, tick_s: float) -> bool:
-    """Return whether the sender has missed `SILENT_INTERVALS` of its intervals or of ticks, or never sent."""
+def is_silent(
+    received: Received[Message] | None, *, now_s: float, tick_s: float, read_since_s: float = -inf
+) -> bool:
+    """Return whether the sender has missed `SILENT_INTERVALS` of its intervals or of ticks, or never sent.
+
+    Intervals before `read_since_s` do not count: nothing was read then.
+    """
     if received is None:
         return True
-    return now_s - received.arrived_s > SILENT_INTERVALS * max(received.message.interval_s, tick_s)
+    since_s = max(received.arrived_s, read_since_s)
+    return now_s - since_s > SILENT_INTERVALS * max(received.message.interval_s, tick_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from steelyard_protocol import derived_keys, table_chunks, weight_table, wire
 from steelyard_protocol.memcached_client import Seen, Unavailable
-from steelyard_protocol.memcached_pool import Forbidden, MemcachedPool
+from steelyard_protocol.memcached_pool import Forbidden, MemcachedPool, NoServer
 from steelyard_protocol.table_chunks import CHUNK_BYTES, ITEM_BYTES, Manifest
 from steelyard_protocol.weight_table import WeightTable
 from steelyard_protocol.wire import Refused
@@ -152,7 +152,8 @@ class PublishedTables:
         """Replace the `held` tables by `tables`, and also later ones, unless their term is higher.
 
         Returns, by upstream, why a server that answered does not hold its table afterwards: `Unavailable`,
-        `TableTooLarge`, or a bug. Raises `Forbidden`.
+        `TableTooLarge`, or a bug. If no server answers, that is no fault of a table: the pool has the fault
+        of each server. Raises `Forbidden`.
         """
         left: list[_Encoded] = []
         failed: dict[str, Exception] = {}
@@ -161,6 +162,8 @@ class PublishedTables:
                 left.append(await self._make(table, certain, skip))
             except Forbidden:
                 raise
+            except NoServer:
+                return failed
             except Exception as error:
                 failed[table.upstream] = error
         for _ in range(MOST_WRITES):
@@ -176,8 +179,8 @@ class PublishedTables:
                     then={each.key: {wire.head_key(each.table.upstream): each.head} for each in left},
                     then_ttl_s=HEAD_TTL_S,
                 )
-            except Unavailable as error:
-                return failed | {each.table.upstream: error for each in left}
+            except NoServer:
+                return failed
             left = [each for each in left if await self._is_changed(each, put, failed, skip)]
             held = await self._read_again(left, failed, skip) if left else {}
             left = [each for each in left if each.table.upstream not in failed]

@@ -15,6 +15,7 @@ from steelyard_controller import laws
 from steelyard_controller.declarations import addresses_in_effect
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.upstream import LOAD_BALANCERS, Upstream
+from steelyard_controller.fault_causes import Fault
 from steelyard_controller.laws.blend import Due, StepResult, blend
 from steelyard_controller.laws.headroom import Carried
 from steelyard_controller.laws.parameters import law_total
@@ -94,6 +95,7 @@ class Cycle:
         self._order = (0, 0)
         self._led_since_s = math.inf
         self._last_read_s = -math.inf
+        self._read_since_s: float | None = None
         self._memories: Mapping[str, laws.Memory] = {}
         self._carried = Carried()
         self._unreported_ticks: Mapping[str, int] = {}
@@ -184,7 +186,7 @@ class Cycle:
             self._undeclared = self._undeclared.announce(load_balancers, self.load_balancers)
 
     @property
-    def faults(self) -> dict[str, str | None]:
+    def faults(self) -> dict[str, Fault | str | None]:
         """Return the lasting faults of received messages, by part; None: no fault."""
         missing = [name for name, ticks in self._unreported_ticks.items() if ticks >= UNREPORTED_TICKS]
         return {
@@ -299,6 +301,7 @@ class Cycle:
             load_balancers=self._reporting(upstream),
             undeclared=frozenset(self._undeclared.heard_s),
             led_since_s=self._led_since_s,
+            read_since_s=self._read_since_s,
             carries_per_s=self._carried.per_s,
             typed_addresses=self._typed,
         )
@@ -333,7 +336,10 @@ class Cycle:
         self, upstream: Upstream, values: Mapping[str, bytes] | None, now_s: float, unix_ms: int
     ) -> Inbox:
         if values is None:
+            self._read_since_s = None
             return replace(self._inbox, refusals={})
+        if self._read_since_s is None:
+            self._read_since_s = now_s
         # Messages from the first tick, or from one after a pause, are kept but do not count as new, because
         # their age is unknown. The previous leader may have learnt from them, and a sample may be paired
         # with a report of another window. Both would move the weights at the very moment of a takeover.

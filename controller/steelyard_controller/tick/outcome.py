@@ -31,7 +31,8 @@ class Outcome:
     load_balancers    those whose reports are read
     undeclared        those among them that are not declared
     led_since_s       the time of the first tick of this term
-    degraded          a line for each part that does not work
+    read_since_s      the time since which every tick has read Memcached; None: this one did not
+    degraded          a line for each of the upstream's own faults
     zoning            the table's zones; None: it has none
     typed_addresses   by server, the declared spelling of an address that is another one in the table
     """
@@ -45,6 +46,7 @@ class Outcome:
     load_balancers: tuple[str, ...] = ()
     undeclared: frozenset[str] = frozenset()
     led_since_s: float = -math.inf
+    read_since_s: float | None = -math.inf
     degraded: tuple[str, ...] = ()
     carries_per_s: float | None = None
     zoning: Zoning | None = None
@@ -53,6 +55,14 @@ class Outcome:
     def is_silent(self, received: Received[Any] | None) -> bool:
         """Return whether the sender of a message is silent, or was never heard."""
         return is_silent(received, now_s=self.now_s, tick_s=self.snapshot.tick_s)
+
+    def fails_to_send(self, received: Received[Any] | None) -> bool:
+        """Return whether a sender is silent by a fault of its own: Memcached has been read long enough."""
+        if self.read_since_s is None:
+            return False
+        return is_silent(
+            received, now_s=self.now_s, tick_s=self.snapshot.tick_s, read_since_s=self.read_since_s
+        )
 
 
 def shares(table: WeightTable) -> list[float]:

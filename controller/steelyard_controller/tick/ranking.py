@@ -13,18 +13,22 @@ Upstreams rank in this order:
 5. those under high load
 6. by the furthest weight
 
-A fault of Redis concerns every upstream, so then the next criterion decides.
+Faults of the controller are not the upstreams', so they move none. Nor do the troubles that many upstreams
+share (`Common`): a load balancer that has gone, and a takeover.
 """
 
+import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from steelyard_protocol.weight_table import TablePeer
 
 from steelyard_controller.declarations.upstream import Peer
+from steelyard_controller.fault_causes import MANY
 from steelyard_controller.laws.snapshot import Bools, Floats
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import Outcome, shares, utilization
@@ -52,11 +56,58 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
+class Common:
+    """The troubles that many upstreams share, told once: silent load balancers, and waiting for a first tick.
+
+    silent    the number of upstreams by load balancer that is silent at `MANY` or more
+    waiting   the number of upstreams without a tick, if they are `MANY` or more
+    """
+
+    silent: Mapping[str, int]
+    waiting: int = 0
+
+    def lines(self) -> list[str]:
+        """Return a line for each."""
+        silent = [f"load balancer {lb}: silent at {count:,} upstreams" for lb, count in self.silent.items()]
+        return silent + ([f"{self.waiting:,} upstreams: wait for their first tick"] if self.waiting else [])
+
+
+NO_COMMON = Common(silent={})
+
+WAITS, FAULTY, SILENT, PEERS, LAST = 0.0, 1.0, 2.0, 3.0, math.inf
+"""The criteria of an upstream's rank; the troubles of servers, high load and weights follow `PEERS`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
-    """An upstream's rank (lower is worse, the worst criterion first) and its troubles in words."""
+    """An upstream's rank (lower is worse, the worst criterion first) and its troubles in words.
+
+    `waits`: it has had no tick. `silent` are its silent load balancers, of `load_balancers`.
+    """
 
     rank: tuple[tuple[float, float], ...]
-    troubles: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    waits: bool = False
+    silent: frozenset[str] = frozenset()
+    load_balancers: int = 0
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """Return the troubles, the worst first."""
+        waits = ("waits for its first tick",) if self.waits else ()
+        silent = f"{len(self.silent)} of {self.load_balancers} load balancers: silent"
+        return (*waits, *self.faults, *((silent,) if self.silent else ()), *self.others)
+
+    def without(self, common: Common) -> "Standing":
+        """Return the standing by the upstream's own troubles."""
+        if self.waits and common.waiting:
+            return Standing(((LAST, 0),))
+        own = self.silent.difference(common.silent)
+        if len(own) == len(self.silent):
+            return self
+        rank = [each for each in self.rank if each[0] != SILENT] + _silent_rank(own)
+        return replace(self, rank=tuple(sorted(rank)), silent=own)
 
 
 def troubles(outcome: Outcome) -> dict[str, Bools]:
@@ -64,10 +115,11 @@ def troubles(outcome: Outcome) -> dict[str, Bools]:
     ids, snapshot = [peer.id for peer in outcome.table.peers], outcome.snapshot
     state = np.array([peer.state for peer in outcome.table.peers])
     samples = [outcome.inbox.samples.get(id) for id in ids]
-    silent = [outcome.is_silent(each) for each in samples]
+    silent = [outcome.fails_to_send(each) for each in samples]
     unheard = np.array([each is None for each in samples], dtype=np.bool_)
     unknown = [
-        each is None and utilization(outcome, id) is None for id, each in zip(ids, samples, strict=True)
+        outcome.fails_to_send(each) and each is None and utilization(outcome, id) is None
+        for id, each in zip(ids, samples, strict=True)
     ]
     return {
         "requests fail": snapshot.failed > 0,
@@ -115,20 +167,28 @@ def rows(outcome: Outcome, view: View) -> tuple[list[int], int]:
 def standing(outcome: Outcome | None) -> Standing:
     """Return the standing of an upstream after its last tick; None: it has had no tick."""
     if outcome is None:
-        return Standing(((0, 0),), ("waits for its first tick",))
+        return Standing(((WAITS, 0),), waits=True)
     servers, decision = len(outcome.table.peers), outcome.decision
     count = {trouble: int(has_it.sum()) for trouble, has_it in troubles(outcome).items()}
     texts = [f"{number} of {servers} servers: {trouble}" for trouble, number in count.items() if number]
-    silent = [lb for lb in outcome.load_balancers if outcome.is_silent(outcome.inbox.reports.get(lb))]
-    ranks = [(1.0, -float(len(outcome.degraded)))] if outcome.degraded else []
-    if silent:
-        ranks.append((2.0, -float(len(silent))))
-        texts.insert(0, f"{len(silent)} of {len(outcome.load_balancers)} load balancers: silent")
-    ranks += [(3.0 + level, -number / servers) for level, number in enumerate(count.values()) if number]
+    reports = outcome.inbox.reports
+    silent = frozenset(lb for lb in outcome.load_balancers if outcome.fails_to_send(reports.get(lb)))
+    ranks = [(FAULTY, -float(len(outcome.degraded)))] if outcome.degraded else []
+    ranks += _silent_rank(silent)
+    ranks += [(PEERS + level, -number / servers) for level, number in enumerate(count.values()) if number]
     furthest = float(_moves(outcome).max(initial=0.0))
-    ranks.append((3.0 + len(count) + (not decision.alert), -furthest))
-    high = ["high load"] if decision.alert else []
-    return Standing(tuple(sorted(ranks)), (*outcome.degraded, *texts, *high))
+    ranks.append((PEERS + len(count) + (not decision.alert), -furthest))
+    return Standing(
+        tuple(sorted(ranks)),
+        faults=outcome.degraded,
+        others=(*texts, *(["high load"] if decision.alert else [])),
+        silent=silent,
+        load_balancers=len(outcome.load_balancers),
+    )
+
+
+def _silent_rank(silent: Collection[str]) -> list[tuple[float, float]]:
+    return [(SILENT, -float(len(silent)))] if silent else []
 
 
 class Standings(dict[str, tuple[Outcome | None, Standing]]):
@@ -141,6 +201,16 @@ class Standings(dict[str, tuple[Outcome | None, Standing]]):
             known = self[cycle.name] = (outcome, standing(outcome))
         return known[1]
 
+    def common(self, cycles: Mapping[str, Cycle]) -> Common:
+        """Return the troubles that many of these upstreams share."""
+        each = [self.of(cycle) for cycle in cycles.values()]
+        silent = Counter(lb for standing in each for lb in standing.silent)
+        waiting = sum(standing.waits for standing in each)
+        return Common(
+            silent={lb: count for lb, count in sorted(silent.items()) if count >= MANY},
+            waiting=waiting if waiting >= MANY else 0,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Listed:
@@ -151,13 +221,15 @@ class Listed:
     matches: tuple[str, ...]
 
 
-def upstreams(cycles: Mapping[str, Cycle], view: View, standings: Standings) -> tuple[list[Listed], int]:
+def upstreams(
+    cycles: Mapping[str, Cycle], view: View, standings: Standings, common: Common = NO_COMMON
+) -> tuple[list[Listed], int]:
     """Return the upstreams of a view, by name or worst first, and the number of matching ones."""
     wanted, matching = view.search.strip().lower(), list[Listed]()
     for name in sorted(cycles, key=natural):
         cycle, named = cycles[name], wanted in name.lower()
         matches = () if named else _matching_servers(cycle, wanted)
-        stands = standings.of(cycle)
+        stands = standings.of(cycle).without(common)
         if (named or matches) and (stands.troubles or not view.troubled):
             matching.append(Listed(cycle, stands, matches))
     if view.order == "worst" or (view.order == "auto" and len(cycles) > view.limit):

@@ -22,7 +22,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 
 from opentelemetry.trace import Tracer
-from steelyard_protocol import announced, memcached_client, weight_table, wire
+from steelyard_protocol import announced, memcached_client, wire
 from steelyard_protocol.memcached_pool import MemcachedPool
 from steelyard_protocol.wire import Refused
 
@@ -34,20 +34,18 @@ from steelyard_controller.messages.published_tables import Held, PublishedTables
 from steelyard_controller.messages.published_upstreams import PublishedUpstreams
 from steelyard_controller.store.interface import LeaseLost, Store
 from steelyard_controller.store.lease import Lease
-from steelyard_controller.tick import batch, upstream_faults
+from steelyard_controller.tick import batch
 from steelyard_controller.tick.cycle import Cycle
+from steelyard_controller.tick.faults_by_upstream import UpstreamFaults, is_bug
 from steelyard_controller.tick.outcome import Outcome
 from steelyard_controller.tick.state_saver import StateSaver
 
 log = logging.getLogger("steelyard.controller")
 
-PUBLISHING_FAILURES = memcached_client.Unavailable | weight_table.TableTooLarge
-"""The world's failures to publish; another error is a bug."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tick:
-    """The arguments of one tick, and the Memcached servers that have failed in it (`skip`)."""
+    """The arguments of one tick, and what failed in it: Memcached servers (`skip`) and upstreams' ticks."""
 
     now_s: float
     lease: Lease
@@ -55,6 +53,7 @@ class _Tick:
     addresses: Mapping[str, Mapping[str, str]]
     progressed: Callable[[], None]
     skip: set[str]
+    failed: list[Cycle]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +99,7 @@ class TickLoop:
         self._cycles: dict[str, Cycle] = {}
         self._unresumed: set[str] = set()
         self._published_upstreams = PublishedUpstreams(pipeline, keys=keys)
-        self._upstream_faults: dict[str, Faults] = {}
+        self._upstream_faults = UpstreamFaults(faults)
         moments = max(1, round(history_s / tick_s))
         self._saver = StateSaver(store, moments=moments, faults=faults, faults_of=self.faults_of)
         # Refused tables of upstreams that are not added yet.
@@ -158,13 +157,26 @@ class TickLoop:
             addresses=addresses,
             progressed=progressed,
             skip=set(),
+            failed=[],
         )
-        cycles = self._due(addresses, only)
+        try:
+            ticked = await self._tick(tick, keep=keep, only=only)
+        finally:
+            self._upstream_faults.settle()
+        for cycle in tick.failed:
+            self._show(cycle, cycle.outcome)
+        for each in ticked:
+            if self._show(each.cycle, each.outcome):
+                done(each.cycle)
+                progressed()
+
+    async def _tick(self, tick: _Tick, *, keep: bool, only: Collection[str] | None) -> list[_Ticked]:
+        cycles = self._due(tick.addresses, only)
         with self.span("read", cycles):
             messages = await self._read(cycles, tick.skip)
         self._note_servers()
-        progressed()
-        await self._refuse_higher_terms(messages, lease)
+        tick.progressed()
+        await self._refuse_higher_terms(messages, tick.lease)
         await self._publish_list(messages.lists, tick)
         ticked: list[_Ticked] = []
         laws_fault: str | None = None
@@ -173,15 +185,13 @@ class TickLoop:
             ticked += newly_ticked
             laws_fault = laws_fault or fault
         self.faults.note("laws", laws_fault)
-        progressed()
+        tick.progressed()
         with self.span("save"):
             saved = [(each.cycle, each.outcome) for each in ticked]
-            saving_s = await self._saver.save_due(saved, lease) if keep else {}
+            saving_s = await self._saver.save_due(saved, tick.lease) if keep else {}
         for each in ticked:
             each.cycle.cpu_time.add(each.used_s + saving_s.get(each.cycle.name, 0.0))
-            if self._show(each):
-                done(each.cycle)
-                progressed()
+        return ticked
 
     def _due(self, addresses: Mapping[str, Mapping[str, str]], only: Collection[str] | None) -> list[Cycle]:
         """Return the upstreams with a tick now: they are resumed, and their names have addresses."""
@@ -217,9 +227,11 @@ class TickLoop:
         for cycle, outcome in zip(cycles, outcomes, strict=True):
             if self._is_gone(cycle):
                 continue
-            if isinstance(outcome, Exception):
-                self._note_bug(cycle, outcome)
-            elif self._note_publishing(cycle, failed.get(cycle.name)):
+            error = outcome if isinstance(outcome, Exception) else failed.get(cycle.name)
+            self._upstream_faults.note_tick(cycle, error)
+            if isinstance(outcome, Exception) or is_bug(error):
+                tick.failed.append(cycle)
+            else:
                 ticked.append(_Ticked(cycle=cycle, outcome=outcome, used_s=used_s))
         return ticked, laws_fault
 
@@ -244,50 +256,18 @@ class TickLoop:
             outcome, refusals = result
             outcomes.append(outcome)
             if not self._is_gone(cycle):
-                self._note_messages(cycle, outcome, refusals)
+                self._upstream_faults.note_messages(cycle, outcome, refusals)
         return outcomes, laws_fault
 
-    def _note_messages(self, cycle: Cycle, outcome: Outcome, refusals: Sequence[str]) -> None:
-        """Log an upstream's refusals and new load balancers; note the faults of its messages."""
-        for line in refusals:
-            log.warning("%s: %s", cycle.name, line, extra={"event": "refused", "upstream": cycle.name})
-        for line in cycle.balancer_changes:
-            log.info("%s: %s", cycle.name, line, extra={"event": "load balancer", "upstream": cycle.name})
-        faults = self.faults_of(cycle.name)
-        for part, fault in cycle.faults.items():
-            faults.note(part, fault)
-        faults.note("terms", upstream_faults.terms(outcome))
-
-    def _note_publishing(self, cycle: Cycle, error: Exception | None) -> bool:
-        """Note why an upstream's table could not be published (None: it is); return False for a bug."""
-        if error is not None and not isinstance(error, PUBLISHING_FAILURES):
-            self._note_bug(cycle, error)
-            return False
-        faults = self.faults_of(cycle.name)
-        faults.note("publishing", None if error is None else str(error))
-        faults.note("tick", None)
-        return True
-
-    def _note_bug(self, cycle: Cycle, error: Exception) -> None:
-        """Count a tick that a bug ended: this upstream keeps its last table, the others have theirs."""
-        cycle.failures += 1
-        faults = self.faults_of(cycle.name)
-        if "tick" not in faults.now:
-            log.error("%s: a tick failed", cycle.name, exc_info=error, extra={"upstream": cycle.name})
-        faults.note("tick", f"it fails ({type(error).__name__}: {error}); the last table holds, see the log")
-        if cycle.outcome is not None:
-            cycle.outcome = replace(cycle.outcome, degraded=self._degraded(cycle.name))
-
-    def _show(self, ticked: _Ticked) -> bool:
+    def _show(self, cycle: Cycle, outcome: Outcome | None) -> bool:
         """Replace the outcome that the API reads; tell whether the upstream is still there."""
-        if self._is_gone(ticked.cycle):
+        if self._is_gone(cycle):
             return False
-        degraded = self._degraded(ticked.cycle.name)
-        ticked.cycle.outcome = replace(ticked.outcome, degraded=degraded) if degraded else ticked.outcome
+        degraded = self._upstream_faults.own(cycle.name)
+        if outcome is not None and outcome.degraded != degraded:
+            outcome = replace(outcome, degraded=degraded)
+        cycle.outcome = outcome
         return True
-
-    def _degraded(self, upstream: str) -> tuple[str, ...]:
-        return (*self.faults.lines(), *self.faults_of(upstream).lines())
 
     def span(self, name: str, cycles: Sequence[Cycle] = ()) -> AbstractContextManager[object]:
         """Return the span of a tick, or of a step for these upstreams; an empty one without a tracer."""
@@ -331,14 +311,17 @@ class TickLoop:
             self._deleted_generation = max(self._deleted_generation, cycle.generation)
         self._unresumed.discard(upstream)
         self.published.forget(upstream)
-        self._upstream_faults.pop(upstream, None)
+        self._upstream_faults.forget(upstream)
 
     def faults_of(self, upstream: str) -> Faults:
         """Return the faults of one upstream."""
-        faults = self._upstream_faults.get(upstream)
-        if faults is None:
-            faults = self._upstream_faults[upstream] = Faults(upstream)
-        return faults
+        return self._upstream_faults.of(upstream)
+
+    def stop(self) -> None:
+        """Drop the outcomes: another controller leads, and the API asks that one."""
+        self._upstream_faults.stop()
+        for cycle in self._cycles.values():
+            cycle.outcome = None
 
     def _is_gone(self, cycle: Cycle) -> bool:
         """Tell whether the upstream was deleted during this tick."""

@@ -2,20 +2,22 @@
 
 from collections.abc import Sequence
 
+from steelyard_controller.fault_causes import Fault
 from steelyard_controller.tick.outcome import Outcome, ahead
 
 # Names in a fault; these are enough to see what they have in common.
 MOST_NAMED = 3
 
 
-def pairing(peers: Sequence[str]) -> str | None:
+def pairing(peers: Sequence[str]) -> Fault | None:
     """Return the fault that samples of these peers find no traffic report of their window."""
     if not peers:
         return None
-    return (
-        f"no traffic report covers the samples of {_named(peers)}, which have requests: the laws learn"
-        " nothing from them. Set one interval for the agents (--interval), nginx (report_interval_s) and the"
-        " controllers (--tick-s), and check that their clocks run evenly"
+    return Fault(
+        "no traffic report covers the samples of servers that have requests: the laws learn nothing from"
+        " them. Set one interval for the agents (--interval), nginx (report_interval_s) and the controllers"
+        " (--tick-s), and check that their clocks run evenly",
+        at=_named(peers),
     )
 
 

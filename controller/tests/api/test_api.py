@@ -44,11 +44,13 @@ def revision(api: TestClient) -> int:
 
 
 def test_the_list_says_of_each_upstream_whether_it_works(api: TestClient) -> None:
-    (web,) = api.get("/v1/upstreams").json()["upstreams"]
+    document = api.get("/v1/upstreams").json()
+    (web,) = document["upstreams"]
     assert (web["name"], web["law"], web["picker"], web["peers"], web["ready"]) == (
         "web", "steelyard", "vnswrr2", 2, True
     )  # fmt: skip
-    assert any("memcached" in line for line in web["degraded"])
+    assert (web["degraded"], document["controller"]["id"]) == ([], "one")
+    assert [line.partition(":")[0] for line in document["controller"]["degraded"]] == ["memcached 127.0.0.1"]
 
 
 @pytest.mark.parametrize(
@@ -500,7 +502,28 @@ def test_ready_says_what_is_degraded_and_that_nothing_outlives_a_restart(api: Te
     document = api.get("/readyz").json()
     assert (document["status"], document["role"]) == ("degraded", "leader")
     assert document["state"] == "memory: nothing outlives a restart"
-    assert any("memcached" in line for line in document["upstreams"]["web"])
+    assert [line.partition(":")[0] for line in document["degraded"]] == ["memcached 127.0.0.1"]
+    assert document["upstreams"] == {}
+
+
+def test_a_fault_of_the_controller_is_told_once_however_many_upstreams_there_are(own: TestClient) -> None:
+    size = len(own.get("/readyz").content)
+    for number in range(30):
+        own.put(f"/v1/upstreams/u{number}", json=WEB)
+    wait_until(lambda: all(each["ready"] for each in own.get("/v1/upstreams").json()["upstreams"]))
+    # Memcached is away, and Memcached alone.
+    ready = own.get("/readyz")
+    (fault,) = ready.json()["degraded"]
+    assert len(ready.content) == size
+    listed = own.get("/v1/upstreams").json()
+    assert listed["controller"]["degraded"] == own.get("/v1/service").json()["degraded"] == [fault]
+    assert listed["troubles"] == []
+    assert {line for each in listed["upstreams"] for line in (*each["degraded"], *each["troubles"])} == set()
+    upstream = own.get("/v1/upstreams/u7").json()
+    assert (upstream["degraded"], upstream["controller"]["degraded"]) == ([], [fault])
+    metrics = own.get("/metrics").text
+    assert "steelyard_controller_degraded 1.0" in metrics
+    assert set(re.findall(r"^steelyard_degraded{.*} (.*)$", metrics, re.MULTILINE)) == {"0.0"}
 
 
 @pytest.mark.integration

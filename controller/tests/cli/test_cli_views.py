@@ -24,6 +24,15 @@ from .cli_documents import live, overview, row, service, unknown
 PIPED = Look()
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
+DEGRADED = api_documents.Service.model_validate(service(degraded=["state: away"]))
+MANY = api_documents.Upstreams.model_validate(
+    {
+        "upstreams": [],
+        "controller": {"id": "a", "degraded": ["state: away"]},
+        "troubles": ["load balancer edge-1: silent at 2,000 upstreams"],
+    }
+)
+
 
 def text(lines: list[str]) -> str:
     return "\n".join(lines)
@@ -130,7 +139,8 @@ def test_no_line_is_wider_than_the_terminal(width: int, rows: list[dict[str, Any
         *service_status.of_overview(document, look),
         *service_status.of_service(api_documents.Service.model_validate(service()), look),
         *service_status.of_upstreams([api_documents.Row.model_validate(row())], look),
-        *live_table.screen(document, ["server-1: state up -> drain"], look, 24),
+        *live_table.screen(document, DEGRADED, ["server-1: state up -> drain"], look, 24),
+        *service_status.of_all(MANY, None, look),
     ]
     assert max(len(ANSI.sub("", line)) for line in lines) <= width
 
@@ -202,13 +212,36 @@ def test_the_controller_says_what_it_is(changes: dict[str, Any], shown: str) -> 
         ({"degraded": ["state: away"]}, [row()], False),
         ({}, [row(), row("api", ready=False)], False),
         ({}, [row(degraded=["publishing: too large"])], False),
+        ({"role": "standby", "leader_degraded": ["state: away"]}, [row()], False),
     ],
 )
 def test_well_is_led_ready_and_not_degraded(
     changes: dict[str, Any], rows: list[dict[str, Any]], well: bool
 ) -> None:
-    peers = [api_documents.Row.model_validate(each) for each in rows]
-    assert service_status.well(api_documents.Service.model_validate(service(**changes)), peers) is well
+    asked = dict(changes)
+    leader = {"id": "a", "degraded": asked.pop("leader_degraded", asked.get("degraded", []))}
+    upstreams = api_documents.Upstreams.model_validate({"upstreams": rows, "controller": leader})
+    document = api_documents.Service.model_validate(service(**asked))
+    assert service_status.well(document, upstreams, upstreams.upstreams) is well
+
+
+def test_a_fault_of_the_controller_is_shown_once_also_by_a_standby() -> None:
+    leads = api_documents.Service.model_validate(service(id="a", degraded=["state: away"]))
+    stands_by = api_documents.Service.model_validate(service(id="b", role="standby"))
+    assert text(service_status.of_service(leads, PIPED)).count("state: away") == 1
+    assert service_status.of_all(MANY, leads, PIPED) == ["load balancer edge-1: silent at 2,000 upstreams"]
+    assert service_status.of_all(MANY, stands_by, PIPED) == [
+        "degraded at a: state: away",
+        "load balancer edge-1: silent at 2,000 upstreams",
+    ]
+
+
+def test_a_watch_tells_a_change_of_leader_and_the_beginning_and_end_of_a_fault() -> None:
+    well = DEGRADED.model_copy(update={"degraded": []})
+    assert live_table.news(None, well) == [f"{DEGRADED.leader.id} leads"]  # type: ignore[union-attr]
+    assert live_table.news(well, DEGRADED) == ["degraded: state: away"]
+    assert live_table.news(DEGRADED, well) == ["no longer degraded: state: away"]
+    assert live_table.news(well, well) == []
 
 
 def test_the_upstreams_in_a_table() -> None:
@@ -362,21 +395,24 @@ def test_history_draws_each_course() -> None:
 
 
 def test_the_screen_is_never_higher_than_the_terminal() -> None:
-    document = of(overview(*(live(f"server-{n}") for n in range(100)), degraded=["state: away"]))
-    lines = live_table.screen(document, ["changed: server-1: state up -> drain"], Look(width=80), 24)
+    document = of(overview(*(live(f"server-{n}") for n in range(100)), degraded=["publishing: away"]))
+    lines = live_table.screen(
+        document, DEGRADED, ["changed: server-1: state up -> drain"], Look(width=80), 24
+    )
     assert len(lines) == 24
-    assert lines[16:] == [
-        "86 more servers: enlarge the window, or `steelyard status`",
+    assert lines[15:] == [
+        "87 more servers: enlarge the window, or `steelyard status`",
         "",
         "LOAD BALANCER  RUNG       SERVES  REPORT s",
         "edge-1         fresh      3.118        0.4",
         "edge-2         no report  -              -",
+        "degraded: publishing: away",
         "degraded: state: away",
         "changed: server-1: state up -> drain",
         "q or ctrl-C ends",
     ]
-    assert len(live_table.screen(document, ["a", "b", "c"], Look(width=80), 2)) == 2
-    assert live_table.screen(None, [], Look(width=80), 24) == [
+    assert len(live_table.screen(document, None, ["a", "b", "c"], Look(width=80), 2)) == 2
+    assert live_table.screen(None, None, [], Look(width=80), 24) == [
         "waiting for the first tick",
         "q or ctrl-C ends",
     ]

@@ -23,7 +23,8 @@ def in_table(
     """Return the servers in the first table, and the fault."""
     cycle = Cycle("web", declaration, tick_s=1.0)
     outcome, _ = advance(cycle, {}, now_s=1.0, term=1, issued_at_ms=0, addresses=addresses or {})
-    return [each.id for each in outcome.table.peers], cycle.faults["addresses"]
+    fault = cycle.faults["addresses"]
+    return [each.id for each in outcome.table.peers], None if fault is None else str(fault)
 
 
 def test_the_server_that_is_declared_first_has_the_address_and_the_fault_names_both() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from steelyard_controller.cli.api_documents import Overview
+from steelyard_controller.cli.api_documents import Overview, Service
 from steelyard_controller.cli.terminal.numbers import percent
 from steelyard_controller.cli.terminal.style import Look
 from steelyard_controller.cli.views import peer_table, service_status
@@ -13,13 +13,16 @@ KEYS = "q or ctrl-C ends"
 MIN_TABLE_LINES = 3
 
 
-def screen(document: Overview | None, notes: Sequence[str], look: Look, height: int) -> list[str]:
-    """Return at most `height` lines: the upstream, then the notes and the keys at the foot.
+def screen(
+    document: Overview | None, service: Service | None, notes: Sequence[str], look: Look, height: int
+) -> list[str]:
+    """Return at most `height` lines: the upstream, the controller's faults, then notes and keys at the foot.
 
     A note is a recent event: a change, another leader, a lost connection. Without room for all lines,
     peers are left out: faults must be seen.
     """
-    foot = [*(look.line(note, "warn") for note in notes), look.line(KEYS, "dim")]
+    faults = [] if service is None else service_status.faults_of(service, look)
+    foot = [*faults, *(look.line(note, "warn") for note in notes), look.line(KEYS, "dim")]
     if document is None:
         return ["waiting for the first tick", *foot][:height]
     table, around = peer_table.of_overview(document, look), service_status.around(document, look)
@@ -28,6 +31,22 @@ def screen(document: Overview | None, notes: Sequence[str], look: Look, height: 
         more = f"{len(table) - room + 1} more servers: enlarge the window, or `steelyard status`"
         table = [*table[: room - 1], look.line(more, "dim")]
     return [service_status.title(document, look), *table, *around, *foot][:height]
+
+
+def leader_news(before: Service | None, now: Service) -> list[str]:
+    """Return a line if another controller leads now, or none does."""
+    if before is not None and before.leader == now.leader:
+        return []
+    nobody = "no controller leads now: the last tables hold"
+    return [nobody if now.leader is None else f"{now.leader.id} leads"]
+
+
+def news(before: Service | None, now: Service) -> list[str]:
+    """Return the changes of the leader and of its faults, a line each."""
+    known = [] if before is None else before.degraded
+    begun = [f"degraded: {line}" for line in now.degraded if line not in known]
+    ended = [f"no longer degraded: {line}" for line in known if line not in now.degraded]
+    return [*leader_news(before, now), *begun, *ended]
 
 
 def line(document: Overview) -> str:

@@ -2,7 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 
-from steelyard_controller.cli.api_documents import Headroom, LoadBalancer, Overview, Row, Service, ZoneTraffic
+from steelyard_controller.cli.api_documents import (
+    Headroom,
+    LoadBalancer,
+    Overview,
+    Row,
+    Service,
+    Upstreams,
+    ZoneTraffic,
+)
 from steelyard_controller.cli.terminal.numbers import figure, percent, span
 from steelyard_controller.cli.terminal.style import RUNG_STYLES, Look, Style
 from steelyard_controller.cli.terminal.text_table import Column, Field, table
@@ -12,11 +20,12 @@ from steelyard_controller.cli.views import peer_table
 NEARLY_NONE = 0.1
 
 
-def well(service: Service, rows: Sequence[Row]) -> bool:
+def well(service: Service, upstreams: Upstreams, rows: Sequence[Row]) -> bool:
     """Return whether a controller leads, every upstream has its weights, and nothing is degraded."""
     return (
         service.role != "waiting"
         and not service.degraded
+        and not (upstreams.controller and upstreams.controller.degraded)
         and all(row.ready and not row.degraded for row in rows)
     )
 
@@ -35,6 +44,20 @@ def of_service(service: Service, look: Look) -> list[str]:
     return [
         _two(line, "bad" if style == "bad" else "bold", f"  {about}", look),
         *_degraded(service.degraded, look),
+    ]
+
+
+def of_all(upstreams: Upstreams, asked: Service | None, look: Look) -> list[str]:
+    """Return the leader's faults that are not the asked controller's, and the troubles of many upstreams."""
+    leader = upstreams.controller
+    if leader is None:
+        return []
+    told = [] if asked is None else asked.degraded
+    at = "" if asked is None or asked.id == leader.id else f" at {leader.id}"
+    faults = [line for line in leader.degraded if line not in told]
+    return [
+        *(look.line(f"degraded{at}: {line}", "bad") for line in faults),
+        *(look.line(line, "warn") for line in upstreams.troubles),
     ]
 
 
@@ -188,6 +211,11 @@ def _undeclared(document: Overview, look: Look) -> list[str]:
 
 def _refused(document: Overview, look: Look) -> list[str]:
     return [look.line(f"refused: {source}: {why}", "bad") for source, why in document.refused.now.items()]
+
+
+def faults_of(service: Service, look: Look) -> list[str]:
+    """Return a line for each fault of a controller."""
+    return _degraded(service.degraded, look)
 
 
 def _degraded(lines: Sequence[str], look: Look) -> list[str]:

@@ -1,0 +1,86 @@
+"""Faults of the upstreams: an own one stays with its upstream, one of many upstreams is told once."""
+
+import logging
+
+import pytest
+from steelyard_controller.fault_causes import MANY, Fault, told_once
+from steelyard_controller.faults import Faults
+from steelyard_controller.tick.faults_by_upstream import UpstreamFaults
+
+NAMES = [f"up-{number}" for number in range(MANY)]
+FULL = "10.0.0.5:11211: SERVER_ERROR out of memory"
+
+
+def test_an_equal_fault_of_many_upstreams_is_one_line_of_the_controller_and_one_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    controller = Faults()
+    faults = UpstreamFaults(controller)
+    for name in NAMES:
+        faults.of(name).note("publishing", FULL)
+        faults.of(name).note("pairing", Fault("no report covers the samples", at=f"server-1 of {name}"))
+    faults.of("up-3").note("keeping", "steelyard:1:history:up-3: not a stream")
+    faults.settle()
+    of_all = f"(10 upstreams: up-0, up-1, up-2 and {MANY - 3} more)"
+    assert controller.lines() == (
+        f"publishing: {FULL} {of_all}",
+        f"pairing: no report covers the samples {of_all}",
+    )
+    assert faults.own("up-1") == ()
+    assert faults.own("up-3") == ("keeping: steelyard:1:history:up-3: not a stream",)
+    assert caplog.messages == [
+        *(f"{line}; the loop goes on" for line in controller.lines()),
+        "up-3: keeping: steelyard:1:history:up-3: not a stream; the loop goes on",
+    ]
+    caplog.clear()
+    for name in NAMES:
+        faults.of(name).note("publishing", None)
+    faults.settle()
+    assert caplog.messages == [f"publishing: mended {of_all}"]
+    faults.stop()
+    assert controller.lines() == ()
+
+
+def test_fewer_upstreams_and_other_words_stay_with_their_upstreams(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    controller = Faults()
+    faults = UpstreamFaults(controller)
+    for number, name in enumerate(NAMES):
+        faults.of(name).note("indicators", f"no server reports gpu-{number}")
+        if number:
+            faults.of(name).note("publishing", FULL)
+    faults.settle()
+    assert controller.lines() == ()
+    assert faults.own("up-1") == ("indicators: no server reports gpu-1", f"publishing: {FULL}")
+    assert len(caplog.messages) == 2 * MANY - 1
+    assert "up-1: publishing: " in caplog.text
+    faults.forget("up-0")
+    assert faults.own("up-0") == ()
+
+
+def test_names_with_one_cause_are_one_fault_also_within_one_upstream() -> None:
+    controller = Faults()
+    faults = UpstreamFaults(controller)
+    for number in range(MANY):
+        text = "cannot be resolved (no answer): the last address is kept"
+        faults.of("web").note(f"name s{number}.test", Fault(text, at=f"10.0.0.{number}", kind="host names"))
+    faults.settle()
+    assert controller.lines() == (
+        "host names: cannot be resolved (no answer): the last address is kept"
+        f" (10 host names: s0.test, s1.test, s2.test and {MANY - 3} more)",
+    )
+    assert faults.own("web") == ()
+
+
+def test_many_parts_of_the_controller_with_one_cause_are_told_once() -> None:
+    unreachable = {
+        f"Kubernetes pods in namespace n{number}": Fault("unreachable", kind="Kubernetes watches")
+        for number in range(MANY)
+    }
+    own = {"Kubernetes Service a/b": Fault("no such port", kind="Kubernetes Services")}
+    told = told_once(unreachable | own)
+    assert {part: str(fault) for part, fault in told.items()} == {
+        "Kubernetes watches": f"unreachable (10 Kubernetes watches: n0, n1, n2 and {MANY - 3} more)",
+        "Kubernetes Service a/b": "no such port",
+    }
