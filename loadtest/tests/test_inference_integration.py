@@ -80,7 +80,7 @@ def test_what_an_engine_cannot_take_is_refused(port: int, body: object) -> None:
 def test_two_contenders_are_asked_the_same_and_every_figure_is_there(tmp_path: Path) -> None:
     names = ("nginx-least_conn", "steelyard-prefix")
     small = scenario(names, quick=True)
-    small = replace(small, load=replace(small.load, seconds=4, warm_up_s=1, cool_down_s=0))
+    small = replace(small, load=replace(small.load, seconds=2, warm_up_s=1, cool_down_s=0))
     runs, missing = session.run(small, None, tmp_path, find_programs.find(None))
     assert missing == {}
     assert [run.trial.algorithm for run in runs] == list(names)
