@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from steelyard_protocol import program_settings, setting_values, signature, wire
 from steelyard_protocol.program_settings import Given, ParsedFile, SettingsError, SettingsFile
 
-from steelyard_controller import yaml_text
+from steelyard_controller import json_text, yaml_text
 from steelyard_controller.declarations.upstream import Name, Upstream
 from steelyard_controller.declarations.validation_messages import message
 from steelyard_controller.flags import FLAGS, TABLES
@@ -202,13 +202,15 @@ def _tables(given: Given, file: SettingsFile | None, environment: Mapping[str, s
     of_environment = {name: FLAGS.variable(name) for name in TABLES if environment.get(FLAGS.variable(name))}
     for name, variable in of_environment.items():
         try:
-            documents[name] = json.loads(environment[variable])
-        except ValueError as error:
+            documents[name] = json_text.parse(environment[variable])
+        except json.JSONDecodeError as error:
             raise SettingsError(f"{variable}: it is not JSON: {error}") from None
+        except ValueError as error:
+            raise SettingsError(f"{variable}: {error}") from None
         except RecursionError:
             raise SettingsError(f"{variable}: its arrays or objects are nested too deeply") from None
     try:
-        return _Tables.model_validate(documents)
+        return _Tables.model_validate(documents, strict=True)
     except ValidationError as error:
         for each in error.errors():
             place = each["loc"]
@@ -231,9 +233,6 @@ def _yaml(text: str) -> ParsedFile:
     values = {} if document.value is None else document.value
     if not isinstance(values, dict):
         raise ValueError(f"it must hold keys such as `upstreams:`, not a {type(values).__name__}")
-    for key in values:
-        if not isinstance(key, str):
-            raise ValueError(f"its key {key} is no setting: write keys such as `upstreams:`")
     return ParsedFile(values=values, line_of=document.line_of)
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from steelyard_controller import json_text
 from steelyard_controller.api import validation_errors
 from steelyard_controller.api.problems import ProblemError, invalid
 
@@ -24,7 +25,7 @@ def read(body: bytes, content_type: str | None, *, types: Sequence[str] = (JSON,
     """Return the JSON object in a body; raise a 415, 400 or 422 problem."""
     _check_type(content_type, types)
     try:
-        document = json.loads(body.decode("utf-8"), parse_constant=_refuse, object_pairs_hook=_once)
+        document = json_text.parse(body.decode("utf-8"))
         # Raises for a lone surrogate, which no answer could quote.
         json.dumps(document, ensure_ascii=False).encode("utf-8")
     except UnicodeDecodeError as error:
@@ -63,16 +64,3 @@ def _check_type(content_type: str | None, types: Sequence[str]) -> None:
     ):
         accept = {"Accept-Patch": ", ".join(types)} if MERGE_PATCH in types else None
         raise ProblemError(415, f"send the body with Content-Type: {' or '.join(types)}", headers=accept)
-
-
-def _refuse(constant: str) -> object:
-    raise ValueError(f"{constant} is no JSON number")
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    document: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in document:
-            raise ValueError(f"{key[:64]!r} occurs twice in one object")
-        document[key] = value
-    return document

@@ -10,8 +10,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steelyard_controller import yaml_text
-from steelyard_controller.cli import connection_flags
+from steelyard_controller.cli import connection_flags, yaml_file
 from steelyard_controller.cli.exit_status import Exit, UsageError
 from steelyard_controller.cli.terminal.output import Output
 
@@ -135,14 +134,11 @@ def _from_config(path: Path | None) -> Mapping[str, float]:
     """Return the parameters of a file: `H: 0.5` a line, or the same below the key `parameters`."""
     if path is None:
         return {}
-    try:
-        document = yaml_text.parse(path.read_text(encoding="utf-8")).value
-    except (OSError, ValueError) as error:
-        raise UsageError(f"--config {path}: {error}") from None
+    document = yaml_file.read(path, option="--config").value
     if isinstance(document, dict) and isinstance(document.get("parameters"), dict):
         document = document["parameters"]
     if document is None:
         return {}
     if not isinstance(document, dict):
         raise UsageError(f"--config {path}: give parameters by name, such as `H: 0.5`")
-    return {str(name): value for name, value in document.items()}
+    return document

@@ -270,7 +270,7 @@ def test_config_is_a_file_of_parameters_and_set_is_stronger(tmp_path: Path, docu
         (["--set", "H"], "steelyard: --set H: give NAME=NUMBER, such as --set H=0.5"),
         (["--set", "H=high"], "steelyard: --set H=high: give NAME=NUMBER"),
         (["--set", "Q=1"], "steelyard: law steelyard has no parameter 'Q'"),
-        (["--config", "/nonexistent"], "steelyard: --config /nonexistent: "),
+        (["--config", "/nonexistent"], "steelyard: --config /nonexistent cannot be read: "),
     ],
 )
 def test_wrong_arguments_are_named_with_status_2(arguments: list[str], wrong: str) -> None:

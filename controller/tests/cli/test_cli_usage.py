@@ -131,7 +131,17 @@ def test_a_wrong_argument_is_one_line_and_status_2(
         ("upstreams: !!bool maybe", ": it is not YAML: no such date, number or other value"),
         ("upstreams: 2001-02-30", ": it is not YAML: no such date, number or other value"),
         ("[" * 5000, ": its lists or mappings are nested too deeply"),
-        ("upstreams: {web: {peers: [{id: a, address: '10.0.0.1'}]}}", ": web: peers.0.address: "),
+        ("upstreams: {web: {peers: [{id: a, address: '10.0.0.1'}]}}", ": line 1: web: peers.0.address: "),
+        (
+            "upstreams:\n  web: {}\n  api: {}\n  web: {}",
+            ": line 4: the key web occurs twice in one mapping, first in line 2: leave one out",
+        ),
+        ("upstreams:\n  no: {}", ': line 2: the key no is read as true or false: put it in quotes, "no"'),
+        ("upstreams:\n  1.50: {}", ': line 2: the key 1.50 is read as a number: put it in quotes, "1.50"'),
+        (
+            "upstreams:\n  web:\n    parameters:\n      H: yes",
+            ": line 4: web: parameters.H: true is not a number: write it without quotes",
+        ),
         ("upstreams: {'a b': {}}", "'a b' cannot be the name of an upstream"),
     ],
 )
