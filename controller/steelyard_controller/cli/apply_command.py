@@ -4,25 +4,23 @@ Everything outside of the file stays as it is: a drain, a pin, a server
 that its agent registered. With --prune, servers that the file does not name are removed,
 and --replace makes everything as in the file. A dry run asks the controller.
 
-For a server, `save` writes the address and the baseline, and a state and pin other than the default: so
-applying it does not undo later drains and pins. It leaves out servers from Kubernetes, which declares them
-again.
+`save` names every field, so `apply` brings back defaults too. A server's state and pin appear only if they
+differ from the default, so `apply` does not undo later drains and pins. Servers from Kubernetes are left out,
+because it declares them again.
 """
 
 import argparse
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import yaml
 from pydantic import ValidationError
 
 from steelyard_controller import yaml_text
-from steelyard_controller.cli import connection_flags, error_answers
+from steelyard_controller.cli import connection_flags, error_answers, yaml_file
 from steelyard_controller.cli.api_client import path
 from steelyard_controller.cli.api_documents import Change, Overview, Upstreams
 from steelyard_controller.cli.command_session import Session, opened
-from steelyard_controller.cli.exit_status import Exit, Failure, UsageError
+from steelyard_controller.cli.exit_status import Exit, Failure
 
 if TYPE_CHECKING:
     from httpx import Response
@@ -59,56 +57,32 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
 
 
 def _apply(given: argparse.Namespace) -> int:
-    from steelyard_controller.declarations import declaration
+    from steelyard_controller.declarations import declaration, saved_section
 
-    sections = _sections(given.file)
+    sections = yaml_file.sections(given.file)
     with opened(given) as session:
         applied = []
         for name, section in sections.items():
             before, tag = declared(session, name)
             try:
-                after = section if given.replace else _merged(before, section, prune=given.prune)
+                after = (
+                    section if given.replace else saved_section.applied(before, section, prune=given.prune)
+                )
             except ValidationError as error:
                 raise Failure(Exit.USAGE, f"{given.file}: {name}: {declaration.mistakes(error)}") from None
-            changes = "nothing to do" if before == after else declaration.differences(before, after)
-            if before != after and given.dry_run:
-                changes = _dry_run(session, name, after, tag)
-            elif before != after:
-                _declare(session, name, after, tag)
-            applied.append(
-                {"upstream": name, "what": changes, "applied": before != after and not given.dry_run}
-            )
+            changes = declaration.differences(before, after)
+            if changes != declaration.UNCHANGED:
+                # The controller keeps what others own, such as the pods that Kubernetes declares.
+                change = _dry_run if given.dry_run else _declare
+                changes = change(session, name, before, after, tag)
+            is_change = changes != declaration.UNCHANGED
+            what = changes if is_change else "nothing to do"
+            applied.append({"upstream": name, "what": what, "applied": is_change and not given.dry_run})
             if not session.out.as_json:
-                session.out.lines([f"{name}: {'would be: ' if given.dry_run else ''}{changes}"])
+                session.out.lines([f"{name}: {'would be: ' if given.dry_run else ''}{what}"])
         if session.out.as_json:
             session.out.document({"upstreams": applied})
         return Exit.OK
-
-
-def _sections(file: Path) -> "dict[str, Upstream]":
-    """Return the upstreams of a file; raise `UsageError`."""
-    from steelyard_controller.declarations import declaration
-    from steelyard_controller.declarations.upstream import Upstream
-
-    try:
-        document = yaml_text.parse(file.read_text(encoding="utf-8")).value
-    except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{file}: it is not UTF-8") from None
-    except ValueError as error:
-        raise UsageError(f"{file}: {error}") from None
-    upstreams = document.get("upstreams") if isinstance(document, dict) else None
-    if not isinstance(upstreams, Mapping) or not upstreams:
-        raise UsageError(f"{file} declares no upstream: write them below `upstreams:`, by name")
-    sections = {}
-    for name, section in upstreams.items():
-        connection_flags.name(str(name), f"an upstream ({file})")
-        try:
-            sections[str(name)] = Upstream.model_validate({} if section is None else section)
-        except ValidationError as error:
-            raise UsageError(f"{file}: {name}: {declaration.mistakes(error)}") from None
-    return sections
 
 
 def declared(session: Session, name: str) -> "tuple[Upstream | None, str | None]":
@@ -126,23 +100,32 @@ def declared(session: Session, name: str) -> "tuple[Upstream | None, str | None]
     return read, answer.headers.get("etag")
 
 
-def _merged(before: "Upstream | None", section: "Upstream", *, prune: bool) -> "Upstream":
-    """Return the declaration with the section applied; raise pydantic's ValidationError."""
-    from steelyard_controller.declarations.declaration import Declaration, with_file
-
-    if before is None:
-        return section
-    # `with_file` removes peers of earlier files that this one lacks: with --prune, all of them.
-    known = tuple(peer.id for peer in before.peers) if prune else ()
-    merged = with_file(Declaration(upstream=before, file_peers=known), section)
-    return before if merged is None else merged.upstream
-
-
-def _dry_run(session: Session, name: str, after: "Upstream", tag: str | None) -> str:
+def _dry_run(
+    session: Session, name: str, _before: "Upstream | None", after: "Upstream", tag: str | None
+) -> str:
     """Return the changes that the controller would make."""
     where = path("upstreams", name, "dry-run")
     answer = _put(session, where, after, tag)
     return error_answers.document(Change, answer.content, session.controllers.url, where).what
+
+
+def _declare(
+    session: Session, name: str, before: "Upstream | None", after: "Upstream", tag: str | None
+) -> str:
+    """Declare an upstream; return the changes that the controller made."""
+    from steelyard_controller.declarations.declaration import differences
+    from steelyard_controller.declarations.upstream import Upstream
+
+    where = path("upstreams", name)
+    try:
+        answer = _put(session, where, after, tag)
+    except Failure as failure:
+        # A controller may have made the change without its answer arriving; the next one then refuses it.
+        if failure.status != Exit.NOT_DONE or declared(session, name)[0] != after:
+            raise
+        return differences(before, after)
+    made = error_answers.document(Upstream, answer.content, session.controllers.url, where)
+    return differences(before, made)
 
 
 def _put(session: Session, where: str, after: "Upstream", tag: str | None) -> "Response":
@@ -151,16 +134,9 @@ def _put(session: Session, where: str, after: "Upstream", tag: str | None) -> "R
     return session.controllers.send("PUT", where, json=after.model_dump(mode="json"), headers=headers)
 
 
-def _declare(session: Session, name: str, after: "Upstream", tag: str | None) -> None:
-    try:
-        _put(session, path("upstreams", name), after, tag)
-    except Failure as failure:
-        # A controller may have made the change without its answer arriving; the next one then refuses it.
-        if failure.status != Exit.NOT_DONE or declared(session, name)[0] != after:
-            raise
-
-
 def _save(given: argparse.Namespace) -> int:
+    from steelyard_controller.declarations import saved_section
+
     with opened(given) as session:
         if given.upstream is None:
             listed = session.controllers.get(Upstreams, "/v1/upstreams").document.upstreams
@@ -174,10 +150,7 @@ def _save(given: argparse.Namespace) -> int:
             pods = {peer.id for peer in overview.peers if peer.pod is not None}
             upstream, _ = declared(session, name)
             if upstream is not None:
-                own = [peer for peer in upstream.peers if peer.id not in pods]
-                peers = [peer.model_dump(exclude_defaults=True) for peer in own]
-                sections[name] = {**upstream.model_dump(mode="json"), "peers": peers}
+                sections[name] = saved_section.section_of(upstream, without=pods)
         document = {"upstreams": sections}
-        text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=110)
-        session.out.answer(document, [text.rstrip()])
+        session.out.answer(document, [yaml_text.dump(document).rstrip()])
         return Exit.OK

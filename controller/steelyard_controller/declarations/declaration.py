@@ -23,6 +23,9 @@ from steelyard_controller.declarations.validation_messages import message
 
 VERSION = 1
 
+UNCHANGED = "nothing changed"
+"""The `differences` of equal declarations."""
+
 
 class Unknown(LookupError):
     """There is no such upstream or peer; the message lists the known ones."""
@@ -108,9 +111,7 @@ def decode(value: bytes) -> Declaration | str:
 
 def with_file(stored: Declaration | None, section: Upstream) -> Declaration | None:
     """Return the declaration with the file's section applied; None if nothing changes."""
-    digest = hashlib.sha256(
-        json.dumps(section.model_dump(mode="json", exclude_unset=True), sort_keys=True).encode()
-    ).hexdigest()
+    digest = hashlib.sha256(json.dumps(_named(section), sort_keys=True).encode()).hexdigest()
     named = tuple(peer.id for peer in section.peers)
     if stored is None:
         return Declaration(upstream=section, file_digest=digest, file_peers=named)
@@ -144,6 +145,16 @@ def with_pods(stored: Declaration | None, *, service: str, pods: Sequence[Pod]) 
     if after == stored:
         return None
     return after if stored is None else replace(after, revision=stored.revision + 1)
+
+
+def _named(section: BaseModel) -> dict[str, Any]:
+    """Return the fields that a section names, for its digest."""
+    named = section.model_dump(mode="json", exclude_unset=True)
+    # `max_conns: null` lifts a limit: the JSON leaves it out, as it does a field that the file does not name.
+    named |= dict.fromkeys(section.model_fields_set - named.keys())
+    if isinstance(section, Upstream) and "peers" in named:
+        named["peers"] = [_named(peer) for peer in section.peers]
+    return named
 
 
 def _merged_peers(stored: Declaration, section: Upstream) -> list[Peer]:
@@ -224,7 +235,7 @@ def differences(before: Upstream | None, after: Upstream | None) -> str:
                 if getattr(old_peers[peer], name) != getattr(new_peers[peer], name)
             )
             texts.append(f"{peer}: {', '.join(changes)}")
-    return "; ".join(texts) or "nothing changed"
+    return "; ".join(texts) or UNCHANGED
 
 
 def all_differences(before: Declaration | None, after: Declaration | None) -> str:

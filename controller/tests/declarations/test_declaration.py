@@ -106,6 +106,29 @@ def test_what_the_file_names_wins_once_it_is_edited() -> None:
     assert applied.upstream.peers[0].state == "up"
 
 
+@pytest.mark.parametrize("field", ["max_conns", "indicators"])
+def test_a_null_that_is_added_to_the_file_lifts_what_was_set_over_rest(field: str) -> None:
+    stored = with_file(None, FILE)
+    assert stored is not None
+    value = {"max_conns": 50, "indicators": {"cpu": Indicator()}}[field]
+    limited = stored.changed(stored.upstream.model_copy(update={field: value}))
+    assert with_file(limited, FILE) is None
+    edited = Upstream.model_validate({"peers": FILE.model_dump(exclude_unset=True)["peers"], field: None})
+    applied = with_file(limited, edited)
+    assert applied is not None
+    assert getattr(applied.upstream, field) is None
+
+
+def test_a_null_that_is_added_to_a_server_of_the_file_lifts_what_was_set_over_rest() -> None:
+    stored = with_file(None, FILE)
+    assert stored is not None
+    moved = stored.changed(with_patch(stored.upstream, "a", {"zone": "z", "max_conns": 5}))
+    a, b = FILE.model_dump(exclude_unset=True)["peers"]
+    applied = with_file(moved, section(a | {"zone": None, "max_conns": None}, b))
+    assert applied is not None
+    assert applied.upstream.peers == FILE.peers
+
+
 def test_a_peer_that_leaves_the_file_is_gone_and_a_registered_one_stays() -> None:
     stored = with_file(None, FILE)
     assert stored is not None

@@ -1,0 +1,92 @@
+"""`save`, any changes over REST, `apply`: on a real controller and Redis."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from steelyard_controller.declarations.upstream import Peer, Upstream
+
+from testing.daemons import Daemon
+
+from ..declarations.drawn_declarations import IDS, documents
+from ..declarations.test_saved_section import brought_back
+from ..processes import LOCAL, own_token
+from .test_cli_integration import Ran, running, steelyard
+
+__all__ = ["steelyard"]  # a fixture
+
+pytestmark = pytest.mark.integration
+
+UPSTREAM, SERVER = documents(Upstream), documents(Peer)
+
+# A change over REST: method, the id of a server or None, document.
+CHANGES = st.lists(
+    st.one_of(
+        st.tuples(st.just("PUT"), st.none(), UPSTREAM),
+        st.tuples(st.just("PUT"), st.sampled_from(IDS), SERVER),
+        st.tuples(st.just("PATCH"), st.sampled_from(IDS), SERVER),
+        st.tuples(st.just("DELETE"), st.sampled_from(IDS), st.none()),
+    ),
+    max_size=6,
+)
+
+
+def test_apply_does_what_its_dry_run_says_and_brings_back_what_was_saved(
+    memcached: Daemon, redis_server: Daemon, tmp_path: Path, steelyard: Callable[..., Ran]
+) -> None:
+    file = tmp_path / "saved.yaml"
+    flags = ("--state-url", f"redis://{redis_server.address}/0")
+    with running(memcached, tmp_path, *flags, declared="{}\n") as controller:
+        url = f"{controller.url}/v1/upstreams/web"
+
+        def run(*arguments: str) -> Ran:
+            return steelyard("--url", controller.url, *arguments)
+
+        def change(method: str, server: str | None, document: dict[str, Any] | None) -> None:
+            """Change the declaration; a change that is refused, or of an unknown server, changes nothing."""
+            headers = own_token() | {"Content-Type": "application/json"}
+            if method == "PATCH":
+                headers["Content-Type"] = "application/merge-patch+json"
+            where = url if server is None else f"{url}/peers/{server}"
+            if server is not None and document is not None:
+                document = {name: value for name, value in document.items() if name != "id"}
+            body = None if document is None else json.dumps(document)
+            answer = LOCAL.request(method, where, content=body, headers=headers)
+            assert answer.status_code in {200, 201, 204, 404, 409, 422}, answer.text
+
+        def declared() -> Upstream:
+            return Upstream.model_validate_json(LOCAL.get(f"{url}/declaration").content)
+
+        @settings(max_examples=12, phases=[Phase.generate])  # shrinking would start hundreds of commands
+        @given(saved=UPSTREAM, changes=CHANGES, prune=st.booleans())
+        def holds(saved: dict[str, Any], changes: list[Any], prune: bool) -> None:
+            change("PUT", None, saved)
+            before = declared()
+            ran = run("save", "web")
+            assert ran.status == 0, ran.err
+            file.write_text(ran.out)
+            for each in changes:
+                change(*each)
+            now = declared()
+            flags = ["--prune"] if prune else []
+            dry = run("apply", str(file), *flags, "--dry-run")
+            assert declared() == now
+            done = run("apply", str(file), *flags)
+            assert dry.status == done.status
+            try:
+                wanted = Upstream(**brought_back(before, now, prune=prune))
+            except ValidationError:
+                assert (done.status, declared()) == (2, now)
+                return
+            assert done.status == 0, done.err
+            assert declared().model_copy(update={"peers": []}) == wanted.model_copy(update={"peers": []})
+            assert {peer.id: peer for peer in declared().peers} == {peer.id: peer for peer in wanted.peers}
+            assert dry.out == done.out.replace("web: ", "web: would be: ", 1)
+            assert run("apply", str(file), *flags).out == "web: nothing to do\n"
+
+        holds()
