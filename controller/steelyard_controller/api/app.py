@@ -11,6 +11,7 @@ from pydantic.alias_generators import to_camel
 from starlette.exceptions import HTTPException
 
 from steelyard_controller.api import (
+    guarded_route,
     metrics,
     middleware,
     openapi,
@@ -23,7 +24,9 @@ from steelyard_controller.api import (
     validation_errors,
 )
 from steelyard_controller.api import routes_service as controller
+from steelyard_controller.api.body_limit import BodyLimit
 from steelyard_controller.api.forward_to_leader import ForwardToLeader, LeaderConnections
+from steelyard_controller.api.guarded_route import Guard
 from steelyard_controller.api.metrics import MetricsPage
 from steelyard_controller.api.problems import ProblemError
 from steelyard_controller.api.streams import Streams
@@ -50,15 +53,17 @@ def create(
     max_body_bytes: int = MAX_BODY_BYTES,
     metrics_servers: int = metrics.MOST_SERVERS,
     tracer_provider: TracerProvider | None = None,
+    connections: LeaderConnections | None = None,
 ) -> FastAPI:
     """Return the application over a service.
 
     `lifespan` runs the service, `keys` sign the weight tables, and `access` has the tokens (default: none).
     `token_file` has the present tokens, if there is such a file. Above `metrics_servers` servers, `/metrics`
-    has no per-server series. `tracer_provider` gets a span of each request (default: none). Call
-    `app.state.streams.end()` before the server is stopped: it waits for streams.
+    has no per-server series. `tracer_provider` gets a span of each request (default: none). `connections`
+    lead to the leader (default: HTTP). Call `app.state.streams.end()` before the server is stopped: it waits
+    for streams.
     """
-    streams, connections = Streams(), LeaderConnections()
+    streams, connections = Streams(), connections or LeaderConnections()
 
     @contextlib.asynccontextmanager
     async def living(app: FastAPI) -> AsyncIterator[None]:
@@ -68,6 +73,8 @@ def create(
             await connections.close()
 
     app = FastAPI(
+        # The framework's own route would have no guard.
+        openapi_url=None,
         title=openapi.TITLE,
         summary="Weights that follow the load",
         description=openapi.DESCRIPTION,
@@ -91,35 +98,42 @@ def create(
         },
     )
     app.state.streams = streams
-    page_files.install(app)
     for router in (
+        page_files.routes(),
         routes_upstreams.routes(service),
         routes_weights.routes(service, keys=keys or Keyring()),
         routes_peers.routes(service),
         routes_events.routes(service, streams),
         controller.routes(service, MetricsPage(service, most_servers=metrics_servers)),
+        openapi.routes(),
     ):
         app.include_router(router)
     openapi.install(app, access or Access())
-    _install_problems(app)
+    guard = Guard(
+        access=(lambda: access or Access()) if token_file is None else token_file.access,
+        bodies=BodyLimit(max_body_bytes),
+        leader=ForwardToLeader(service, streams, connections),
+    )
+    guarded_route.install(app, guard)
+    _install_problems(app, guard)
     # The last one added is the outermost.
     app.add_middleware(middleware.HeadAsGet)
-    app.add_middleware(ForwardToLeader, service=service, streams=streams, connections=connections)
-    app.add_middleware(middleware.BodyLimit, max_body_bytes=max_body_bytes)
-    known = (lambda: access or Access()) if token_file is None else token_file.access
-    app.add_middleware(middleware.Authorization, access=known)
+    app.add_middleware(middleware.Problems)
     app.add_middleware(middleware.Answers, answered=service.instruments.answered)
     return app
 
 
-def _install_problems(app: FastAPI) -> None:
+def _install_problems(app: FastAPI, guard: Guard) -> None:
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> Response:
         path = request.url.path
         if isinstance(error, ProblemError):
             return problems.answer(error)
+        guard.refuse_strangers(request)
         if error.status_code == 405:
-            allow = ", ".join(openapi.allowed(app, path)) or (error.headers or {}).get("Allow", "")
+            # The framework's header has the methods of one route alone.
+            template = request.scope["route"].path_format
+            allow = ", ".join(openapi.allowed(app, template)) or (error.headers or {}).get("Allow", "")
             message = f"{request.method[:32]} is not for {path[:200]}; it takes: {allow}"
             return problems.answer(ProblemError(405, message, headers={"Allow": allow}))
         if error.status_code == 404:

@@ -2,7 +2,7 @@
 
 I/O around uvicorn's HTTP/1.1 protocol. By itself it waits for ever for the first byte
 of a connection, for the rest of a request's head, and for a client that does
-not read its answer. `middleware.BodyLimit` limits bodies, uvicorn's own timeout idle
+not read its answer. `body_limit.BodyLimit` limits bodies, uvicorn's own timeout idle
 connections, `streams.Streams` event streams.
 """
 

@@ -6,6 +6,7 @@ leader has other tokens, a request gets no more rights than its sender has here.
 The leader itself decides the name for the audit log, by the request's token.
 The leader's span is the child of this controller's span of the request,
 or else of the client's (`traceparent`).
+The leader gets the plain spelling of the path: this controller's route and its parameters.
 A request is forwarded once: a controller that gets a forwarded request and does
 not lead answers 503.
 """
@@ -13,16 +14,18 @@ not lead answers 503.
 import contextlib
 import functools
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from urllib.parse import quote
 
 import httpx
+from fastapi import Request, Response
 from opentelemetry import propagate
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
-from steelyard_controller.api import auth, middleware
-from steelyard_controller.api.problems import ProblemError, retry_later
-from steelyard_controller.api.routes_events import MEDIA_TYPE as EVENTS
+from steelyard_controller.api import auth, body_limit, middleware
+from steelyard_controller.api.problems import retry_later
+from steelyard_controller.api.streams import MEDIA_TYPE as EVENTS
 from steelyard_controller.api.streams import OF_ONE_FORWARDED, Ended, StreamedResponse, Streams, client_of
 from steelyard_controller.service import Service
 from steelyard_controller.store.lease import Lease
@@ -31,13 +34,8 @@ log = logging.getLogger("steelyard.controller")
 
 HEADER = middleware.FORWARDED
 
-# Paths that each controller answers itself.
-OWN_PATHS = auth.OPEN_PATHS | {"/metrics", "/v1/service", "/v1/laws"}
-
 # A leader accepts a connection in milliseconds; a request may wait three seconds for its first tick.
 TIMEOUTS = httpx.Timeout(10.0, connect=2.0)
-
-EVENTS_PATH = "/v1/events"
 
 # At least three of the pings of a stream of events.
 SILENCE_S = 30.0
@@ -79,31 +77,32 @@ class LeaderConnections:
 
 
 class ForwardToLeader:
-    """Passes requests on to the routes while this controller leads, and to the leader otherwise."""
+    """Asks the leader for the answer to a request while this controller does not lead."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        service: Service,
-        streams: Streams,
-        connections: LeaderConnections,
-    ) -> None:
-        self._app = app
+    def __init__(self, service: Service, streams: Streams, connections: LeaderConnections) -> None:
         self._service = service
         self._streams = streams
         self._connections = connections
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        if scope["type"] != "http" or self._service.role == "leader" or _is_own(scope["path"]):
-            await self._app(scope, receive, send)
-            return
-        leader = self._leader(Headers(scope=scope))
+    @property
+    def is_needed(self) -> bool:
+        """Return whether only another controller can answer."""
+        return self._service.role != "leader"
+
+    def answer(self, request: Request, *, is_stream: bool) -> Response:
+        """Return a response that asks the leader when it is sent; `is_stream`: it has no end."""
+        return _Forwarded(lambda send: self._forward(request, send, is_stream=is_stream))
+
+    async def _forward(self, request: Request, send: Send, *, is_stream: bool) -> None:
+        scope = request.scope
+        leader = self._leader(request.headers)
+        # A reader of events sends nothing until it leaves, so waiting for a body would last for ever.
+        body = await request.body() if body_limit.has_body(request) else b""
         async with contextlib.AsyncExitStack() as until_sent:
-            if scope["path"] == EVENTS_PATH and scope["method"] == "GET":
+            if is_stream and middleware.method(scope) == "GET":
                 place = self._streams.place(client_of(scope), of_one_client=OF_ONE_FORWARDED)
                 until_sent.enter_context(place)
-            answer = await self._ask(leader, scope, await _body(scope, receive), until_sent)
+            answer = await self._ask(leader, scope, body, until_sent, is_stream=is_stream)
             headers = [
                 (name.lower(), value)
                 for name, value in answer.headers.raw
@@ -112,7 +111,7 @@ class ForwardToLeader:
             length = answer.headers.get("content-length")
             response = StreamedResponse(self._chunks(answer), status_code=answer.status_code)
             response.raw_headers = [*headers, *([(b"content-length", length.encode())] if length else [])]
-            await response(scope, receive, send)
+            await response(scope, request.receive, send)
 
     def _leader(self, headers: Headers) -> Lease:
         leader = self._service.leader
@@ -125,16 +124,22 @@ class ForwardToLeader:
         return leader
 
     async def _ask(
-        self, leader: Lease, scope: Scope, body: bytes, until_sent: contextlib.AsyncExitStack
+        self,
+        leader: Lease,
+        scope: Scope,
+        body: bytes,
+        until_sent: contextlib.AsyncExitStack,
+        *,
+        is_stream: bool,
     ) -> httpx.Response:
         client = self._connections.client
         try:
             request = client.build_request(
-                scope["method"],
+                middleware.method(scope),
                 _url(leader, scope),
                 headers=self._headers(scope),
                 content=body or None,
-                timeout=httpx.Timeout(SILENCE_S, connect=2.0) if scope["path"] == EVENTS_PATH else TIMEOUTS,
+                timeout=httpx.Timeout(SILENCE_S, connect=2.0) if is_stream else TIMEOUTS,
             )
             answer = await client.send(request, stream=True)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -168,29 +173,23 @@ async def _next(chunks: AsyncIterator[bytes]) -> bytes | None:
     return await anext(chunks, None)
 
 
-def _is_own(path: str) -> bool:
-    return path in OWN_PATHS or path.startswith(auth.OPEN_PREFIX)
+class _Forwarded(Response):
+    def __init__(self, forward: Callable[[Send], Awaitable[None]]) -> None:
+        self._forward = forward
+        self.background = None
+
+    async def __call__(self, _: Scope, __: Receive, send: Send) -> None:
+        await self._forward(send)
 
 
 def _url(leader: Lease, scope: Scope) -> httpx.URL:
     base = httpx.URL(leader.url)
-    raw: bytes = scope.get("raw_path") or scope["path"].encode()
-    if not raw.startswith(b"/"):
-        # "GET http://elsewhere/": a request to a proxy.
-        raise ProblemError(404, "a path begins with /")
+    names = {name: quote(str(value), safe="") for name, value in scope["path_params"].items()}
+    path = scope["route"].path_format.format(**names).encode()
     query: bytes = scope.get("query_string") or b""
-    return base.copy_with(raw_path=base.raw_path.rstrip(b"/") + raw + (b"?" + query if query else b""))
+    return base.copy_with(raw_path=base.raw_path.rstrip(b"/") + path + (b"?" + query if query else b""))
 
 
 def _dropped(headers: Headers | httpx.Headers) -> frozenset[str]:
     named = (part.strip().lower() for part in headers.get("connection", "").split(","))
     return _HOP_BY_HOP | frozenset(named)
-
-
-async def _body(scope: Scope, receive: Receive) -> bytes:
-    headers = Headers(scope=scope)
-    if "content-length" not in headers and "transfer-encoding" not in headers:
-        return b""
-    # `middleware.BodyLimit` has read it: it comes in one piece.
-    message = await receive()
-    return bytes(message.get("body", b""))

@@ -1,15 +1,13 @@
 """The middleware between a request and its route, outermost first.
 
-    Answers           counts the answers, and adds their common headers
-    Authorization     decides the request's grant; turns any error into a problem document
-    BodyLimit         reads the whole body, and refuses a too large or too slow one
-    ForwardToLeader   (forward_to_leader.py) a standby forwards requests for the leader
-    HeadAsGet         answers HEAD as GET without a body
+    Answers     counts the answers, and adds their common headers
+    Problems    refuses a path with control characters; turns any error into a problem document
+    HeadAsGet   answers HEAD as GET without a body
 
-Plain ASGI, because a framework's middleware would buffer or reorder streams.
+Plain ASGI, because a framework's middleware would buffer or reorder streams. The route itself decides on a
+request's grant (`guarded_route.py`).
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
@@ -17,9 +15,9 @@ from starlette.datastructures import Headers as Fields
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from steelyard_controller.api import auth, problems
+from steelyard_controller.api import problems
 from steelyard_controller.api.problems import ProblemError
-from steelyard_controller.api.tokens import ANYBODY, Access, Grant
+from steelyard_controller.api.tokens import ANYBODY, Grant
 from steelyard_controller.declarations.audit import Author
 
 log = logging.getLogger("steelyard.controller")
@@ -32,9 +30,6 @@ FORWARDED = "Steelyard-Forwarded"
 
 HEAD = "steelyard.head"
 """The scope's key for whether the request is a HEAD."""
-
-# A megabyte takes a second on a slow line; a slower client only holds a connection.
-BODY_S = 10.0
 
 SECURITY: Sequence[tuple[str, str]] = (
     ("X-Content-Type-Options", "nosniff"),
@@ -79,19 +74,11 @@ class Answers:
         await self._app(scope, receive, with_headers if scope["type"] == "http" else send)
 
 
-class Authorization:
-    """Passes on only requests allowed by their grant, and answers every error with a problem document.
+class Problems:
+    """Refuses a path with control characters, and answers every error with a problem document."""
 
-    `access` returns the present tokens.
-    """
-
-    def __init__(
-        self,
-        app: ASGIApp,
-        access: Callable[[], Access],
-    ) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -106,8 +93,7 @@ class Authorization:
             await send(message)
 
         try:
-            asked = auth.RequestParts(method=scope["method"], path=scope["path"], headers=Fields(scope=scope))
-            scope[GRANT] = auth.grant_for(self._access(), asked)
+            _refuse_unprintable(scope["path"])
             await self._app(scope, receive, noting)
         except Exception as error:
             if began:
@@ -118,70 +104,6 @@ class Authorization:
                 log.exception("a request failed: %s %.200r", scope["method"], scope["path"])
                 problem = ProblemError(500, "the controller has made a mistake: its log has the cause")
             await problems.answer(problem)(scope, receive, send)
-
-
-class BodyLimit:
-    """Reads the whole body first; refuses one that is too large (413) or takes too long (408)."""
-
-    def __init__(
-        self,
-        app: ASGIApp,
-        max_body_bytes: int,
-        body_s: float = BODY_S,
-    ) -> None:
-        self._app = app
-        self._max_body_bytes = max_body_bytes
-        self._body_s = body_s
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        fields = Fields(scope=scope) if scope["type"] == "http" else {}
-        if "content-length" not in fields and "transfer-encoding" not in fields:
-            await self._app(scope, receive, send)
-            return
-        length = fields.get("content-length", "0")
-        if not length.isdecimal() or int(length[:20]) > self._max_body_bytes:
-            raise self._too_large()
-        try:
-            async with asyncio.timeout(self._body_s):
-                body = await self._read(receive)
-        except TimeoutError:
-            raise ProblemError(
-                408, f"the body did not come within {self._body_s:g} s", headers={"Connection": "close"}
-            ) from None
-        if body is None:
-            return
-        whole: Message | None = {"type": "http.request", "body": body, "more_body": False}
-
-        async def replay() -> Message:
-            nonlocal whole
-            if whole is None:
-                return await receive()
-            first, whole = whole, None
-            return first
-
-        await self._app(scope, replay, send)
-
-    async def _read(self, receive: Receive) -> bytes | None:
-        """Return the body; None if the client left before its end."""
-        body = bytearray()
-        while True:
-            message = await receive()
-            if message["type"] != "http.request":
-                return None
-            body += message.get("body", b"")
-            if len(body) > self._max_body_bytes:
-                raise self._too_large()
-            if not message.get("more_body", False):
-                return bytes(body)
-
-    def _too_large(self) -> ProblemError:
-        return ProblemError(
-            413,
-            f"the body has more than {self._max_body_bytes} bytes: send less, or start the controller with a "
-            "larger --max-body-bytes",
-            headers={"Connection": "close"},
-        )
 
 
 class HeadAsGet:
@@ -207,6 +129,11 @@ class HeadAsGet:
         await self._app({**scope, "method": "GET", HEAD: True}, receive, without_body)
 
 
+def method(scope: Scope) -> str:
+    """Return the method as the client sent it."""
+    return "HEAD" if scope.get(HEAD) else str(scope["method"])
+
+
 def grant(scope: Scope) -> Grant:
     """Return the grant of a request."""
     known: Grant = scope.get(GRANT, ANYBODY)
@@ -224,3 +151,10 @@ def author(scope: Scope) -> Author:
         # Any client can claim to be a standby: its name is shown beside the author's, not in its place.
         via=", ".join(filter(None, (own.proxy, Fields(scope=scope).get(FORWARDED, "")[:64]))) or None,
     )
+
+
+def _refuse_unprintable(path: str) -> None:
+    # The router's patterns end before a last line feed, and a log line must stay one line.
+    if not path.isprintable():
+        shown = path[:200].encode("unicode_escape").decode()
+        raise ProblemError(400, f"the path {shown} has a character that cannot be printed: leave it out")

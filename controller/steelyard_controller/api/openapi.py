@@ -5,16 +5,18 @@ request bodies (which `request_body` reads), the problem documents and the token
 So are bounds in code only: the names of the laws, the form of an address.
 """
 
-import re
+from collections.abc import Mapping
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from steelyard_controller import laws
-from steelyard_controller.api import models, problems
-from steelyard_controller.api.auth import AUDIT
+from steelyard_controller.api import auth, guarded_route, models, problems
+from steelyard_controller.api.auth import Rule
+from steelyard_controller.api.guarded_route import GuardedRoute
 from steelyard_controller.api.tokens import Access
 
 TITLE = "Steelyard"
@@ -42,8 +44,6 @@ SECURITY = {
     }
 }
 
-_OPEN = {"/healthz", "/readyz"}
-
 # The form of an address; the parser's messages are more precise.
 _ADDRESS = r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?\.?):[1-9][0-9]{0,4}$"
 
@@ -55,23 +55,32 @@ def install(app: FastAPI, access: Access) -> None:
     def described() -> dict[str, Any]:
         if app.openapi_schema is None:
             document = original()
-            _complete(document, access)
+            _complete(document, access, guarded_route.rules(app.routes))
             app.openapi_schema = document
         return app.openapi_schema
 
     app.openapi = described  # type: ignore[method-assign]
 
 
-def allowed(app: FastAPI, path: str) -> list[str]:
-    """Return a path's methods, sorted; an empty list for an unknown path."""
-    for template, operations in app.openapi()["paths"].items():
-        if re.fullmatch(re.sub(r"\{[^}]*\}", "[^/]+", template), path):
-            methods = [name.upper() for name in operations if name != "parameters"]
-            return sorted([*methods, "HEAD"] if "GET" in methods else methods)
-    return []
+def routes() -> APIRouter:
+    """Return the route of the description."""
+    router = APIRouter(route_class=GuardedRoute)
+
+    @router.get("/openapi.json", include_in_schema=False)
+    @auth.open_to_all
+    async def get_description(request: Request) -> Response:
+        return JSONResponse(request.app.openapi())
+
+    return router
 
 
-def _complete(document: dict[str, Any], access: Access) -> None:
+def allowed(app: FastAPI, template: str) -> list[str]:
+    """Return the methods of a path's template, sorted; an empty list for one that is not described."""
+    methods = [name.upper() for name in app.openapi()["paths"].get(template, {}) if name != "parameters"]
+    return sorted([*methods, "HEAD"] if "GET" in methods else methods)
+
+
+def _complete(document: dict[str, Any], access: Access, rules: Mapping[tuple[str, str], Rule]) -> None:
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     wanted: list[type[BaseModel]] = [*models.REQUESTS, problems.Problem]
     _, definitions = models_json_schema(
@@ -85,9 +94,10 @@ def _complete(document: dict[str, Any], access: Access) -> None:
     document["components"]["securitySchemes"] = SECURITY
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
-            is_free = method == "get" and path != AUDIT and not access.has("read")
+            rule = rules[path, method.upper()]
+            is_free = rule.scope == "read" and not rule.always_token and not access.has("read")
             optional: list[dict[str, Any]] = [{}] if is_free else []
-            operation["security"] = [] if path in _OPEN else [{"token": []}, *optional]
+            operation["security"] = [] if rule.scope is None else [{"token": []}, *optional]
             for parameter in operation.get("parameters", []):
                 _never_null(parameter)
             operation["responses"].get("422", {}).get("content", {}).pop("application/json", None)

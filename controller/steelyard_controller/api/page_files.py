@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, Request, Response
 
-from steelyard_controller.api import etags
+from steelyard_controller.api import auth, etags
+from steelyard_controller.api.guarded_route import GuardedRoute
 from steelyard_controller.api.problems import ProblemError
 
 STATIC = Path(__file__).parent / "static"
@@ -46,8 +47,12 @@ class File:
     tag: str
 
 
-def install(app: FastAPI, static: Path = STATIC) -> None:
-    """Add the page, its files and /docs to `app`, from the folder `static`."""
+def routes(static: Path = STATIC) -> APIRouter:
+    """Return the routes of the page, its files and /docs, from the folder `static`.
+
+    They hold no secrets, so everybody may have them.
+    """
+    router = APIRouter(route_class=GuardedRoute)
     paths = sorted(static.iterdir()) if static.is_dir() else []
     files = {path.name: _file(path.name, path.read_bytes()) for path in paths if path.suffix in MEDIA_TYPES}
     version = _digest("".join(f"{name} {file.tag}\n" for name, file in sorted(files.items())).encode())
@@ -57,11 +62,13 @@ def install(app: FastAPI, static: Path = STATIC) -> None:
         if name.endswith(".html")
     }
 
-    @app.get("/", include_in_schema=False)
+    @router.get("/", include_in_schema=False)
+    @auth.open_to_all
     async def get_page(request: Request) -> Response:
         return await _page(pages, "index.html", request)
 
-    @app.get("/docs", include_in_schema=False)
+    @router.get("/docs", include_in_schema=False)
+    @auth.open_to_all
     async def get_docs(request: Request) -> Response:
         answer = await _page(pages, "docs.html", request)
         # Swagger UI writes style attributes; scripts stay this controller's own.
@@ -71,13 +78,16 @@ def install(app: FastAPI, static: Path = STATIC) -> None:
         )
         return answer
 
-    @app.get("/page/{build}/{name}", include_in_schema=False)
+    @router.get("/page/{build}/{name}", include_in_schema=False)
+    @auth.open_to_all
     async def get_file(build: str, name: str, request: Request) -> Response:
         file = files.get(name)
         if file is None or name in pages:
             raise ProblemError(404, f"the page has no file {name[:100]}: load the page again")
         # An open page of another version gets these files, and must not cache them as its own.
         return await _answer(file, request, FOR_EVER if build == version else "no-cache")
+
+    return router
 
 
 async def _page(pages: Mapping[str, File], name: str, request: Request) -> Response:

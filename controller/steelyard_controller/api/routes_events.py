@@ -7,14 +7,13 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Request, Response
 from steelyard_protocol import wire
 
-from steelyard_controller.api import middleware, problems, upstream_lookup
+from steelyard_controller.api import auth, middleware, problems, upstream_lookup
+from steelyard_controller.api.guarded_route import GuardedRoute
 from steelyard_controller.api.pages import Limit, Shown
-from steelyard_controller.api.streams import Ended, StreamedResponse, Streams, client_of
+from steelyard_controller.api.streams import MEDIA_TYPE, Ended, StreamedResponse, Streams, client_of
 from steelyard_controller.events import Event
 from steelyard_controller.service import Service
 from steelyard_controller.tick.ranking import View
-
-MEDIA_TYPE = "text/event-stream"
 
 # Less than the minute after which proxies close a silent connection.
 PING_S = 10.0
@@ -46,7 +45,7 @@ DESCRIPTION = (
 
 def routes(service: Service, streams: Streams) -> APIRouter:
     """Return the route of the event stream."""
-    router = APIRouter(tags=["service"])
+    router = APIRouter(tags=["service"], route_class=GuardedRoute)
 
     @router.get(
         "/v1/events",
@@ -56,6 +55,7 @@ def routes(service: Service, streams: Streams) -> APIRouter:
             **problems.responses(401, 404, 422, 429, 503),
         },
     )
+    @auth.needs("read", is_stream=True)
     async def stream_events(
         request: Request, view: Shown, upstream: Upstream = None, limit: Limit = None, after: After = None
     ) -> Response:

@@ -17,6 +17,7 @@ from steelyard_controller.api import (
     upstream_models,
 )
 from steelyard_controller.api.etags import tag
+from steelyard_controller.api.guarded_route import GuardedRoute
 from steelyard_controller.api.pages import After, Limit
 from steelyard_controller.api.problems import ProblemError, responses
 from steelyard_controller.api.routes_upstreams import IfMatch
@@ -43,7 +44,7 @@ SET_BY_AGENTS = tuple(name for name in FIELDS if name not in SET_BY_PEOPLE)
 
 def routes(service: Service) -> APIRouter:
     """Return the routes of servers."""
-    router = APIRouter(tags=["peers"])
+    router = APIRouter(tags=["peers"], route_class=GuardedRoute)
     path = "/v1/upstreams/{upstream}/peers/{peer}"
 
     def refuse_of_kubernetes(upstream: str, peer: str) -> None:
@@ -52,6 +53,7 @@ def routes(service: Service) -> APIRouter:
             raise _of_kubernetes(peer, by)
 
     @router.get("/v1/upstreams/{upstream}/peers", responses=responses(401, 404, 422, 503))
+    @auth.needs("read")
     async def list_peers(
         request: Request,
         upstream: UpstreamName,
@@ -67,6 +69,7 @@ def routes(service: Service) -> APIRouter:
         return models.Peers(peers=[peers[place] for place in page.places])
 
     @router.get(path, responses=responses(401, 404, 422, 503))
+    @auth.needs("read")
     async def get_peer(upstream: UpstreamName, peer: PeerName) -> models.LivePeer:
         """Return a server as declared, with its present state."""
         cycle = upstream_lookup.cycle_of(service, upstream)
@@ -91,6 +94,7 @@ def routes(service: Service) -> APIRouter:
             models.PeerDocument, {"address": "10.0.0.14:80", "baseline": 2}
         ),
     )
+    @auth.needs("agent")
     async def put_peer(
         request: Request,
         upstream: UpstreamName,
@@ -133,6 +137,7 @@ def routes(service: Service) -> APIRouter:
             models.PeerPatch, {"state": "drain"}, request_body.MERGE_PATCH, request_body.JSON
         ),
     )
+    @auth.needs("drain")
     async def patch_peer(
         request: Request, upstream: UpstreamName, peer: PeerName, if_match: IfMatch = None
     ) -> Response:
@@ -164,6 +169,7 @@ def routes(service: Service) -> APIRouter:
     @router.delete(
         path, status_code=204, response_class=Response, responses=responses(401, 403, 404, 409, 412, 422, 503)
     )
+    @auth.needs("agent")
     async def delete_peer(
         request: Request, upstream: UpstreamName, peer: PeerName, if_match: IfMatch = None
     ) -> Response:
@@ -184,6 +190,7 @@ def routes(service: Service) -> APIRouter:
     @router.get(
         path + "/explain", response_model=upstream_models.Explanation, responses=responses(401, 404, 422, 503)
     )
+    @auth.needs("read")
     async def explain_peer(upstream: UpstreamName, peer: PeerName) -> Response:
         """Return all figures behind a server's weight, and one sentence that explains it."""
         view, outcome = await upstream_lookup.outcome_of(service, upstream)

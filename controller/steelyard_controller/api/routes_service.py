@@ -10,6 +10,7 @@ from steelyard_protocol import name_list, wire
 
 from steelyard_controller import laws
 from steelyard_controller.api import auth, metrics, models, request_body
+from steelyard_controller.api.guarded_route import GuardedRoute
 from steelyard_controller.api.metrics import MetricsPage
 from steelyard_controller.api.problems import ProblemError, responses, retry_later
 from steelyard_controller.api.routes_events import Upstream
@@ -58,10 +59,11 @@ class Ready:
 
 def routes(service: Service, page: MetricsPage) -> APIRouter:
     """Return the routes of the controller itself; `page` has its metrics."""
-    router = APIRouter(tags=["service"])
+    router = APIRouter(tags=["service"], route_class=GuardedRoute)
     ready = Ready(service)
 
-    @router.get(auth.AUDIT, response_model=models.Audit, responses=responses(401, 422, 503))
+    @router.get("/v1/audit", response_model=models.Audit, responses=responses(401, 422, 503))
+    @auth.needs("read", always_token=True)
     async def get_audit(limit: Limit = 100, before: Before = None, upstream: Upstream = None) -> Response:
         """Return the changes with their authors, values before and after; of deleted upstreams, too."""
         try:
@@ -72,21 +74,24 @@ def routes(service: Service, page: MetricsPage) -> APIRouter:
         if len(entries) > limit:
             following = {"before": entries[limit - 1]["id"], "limit": limit}
             query = urlencode(following if upstream is None else {**following, "upstream": upstream})
-            headers["Link"] = f'<{auth.AUDIT}?{query}>; rel="next"'
+            headers["Link"] = f'</v1/audit?{query}>; rel="next"'
         text = json.dumps({"entries": entries[:limit]}, allow_nan=False)
         return Response(text, media_type=request_body.JSON, headers=headers)
 
     @router.get("/v1/service", responses=responses(401))
+    @auth.needs("read", is_local=True)
     async def get_service() -> models.ServiceDocument:
         """Return this controller's role, its term, the leader, and its faults."""
         return models.ServiceDocument.model_validate(service.document())
 
     @router.get("/v1/laws", responses=responses(401))
+    @auth.needs("read", is_local=True)
     async def list_laws() -> models.Laws:
         """Return every law: a description, its colour, the steps to a weight, its parameters."""
         return models.Laws.model_validate(laws.describe())
 
     @router.get("/healthz", responses=responses(503))
+    @auth.open_to_all
     async def healthz() -> models.Health:
         """Answer 200 while the process works, 503 once a tick is stuck and only a restart helps.
 
@@ -98,6 +103,7 @@ def routes(service: Service, page: MetricsPage) -> APIRouter:
         return models.Health()
 
     @router.get("/readyz", responses=responses(503))
+    @auth.open_to_all
     async def readyz() -> models.Readiness:
         """Answer 200 once this controller can serve, leading or standing by; name what is degraded."""
         state = VOLATILE if service.volatile else "redis"
@@ -134,6 +140,7 @@ def routes(service: Service, page: MetricsPage) -> APIRouter:
             **responses(401),
         },
     )
+    @auth.needs("read", is_local=True)
     async def get_metrics() -> Response:
         """Return Prometheus metrics."""
         return Response(await page.text(), media_type=metrics.MEDIA_TYPE)

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Request, Response
 
 from steelyard_controller.api import (
+    auth,
     declaration_changes,
     etags,
     models,
@@ -16,6 +17,7 @@ from steelyard_controller.api import (
     upstream_models,
 )
 from steelyard_controller.api.etags import tag
+from steelyard_controller.api.guarded_route import GuardedRoute
 from steelyard_controller.api.pages import After, Limit, Shown
 from steelyard_controller.api.problems import responses
 from steelyard_controller.api.upstream_lookup import UpstreamName
@@ -47,10 +49,11 @@ IfNoneMatch = Annotated[
 
 def routes(service: Service) -> APIRouter:
     """Return the routes of upstreams."""
-    router = APIRouter(tags=["upstreams"])
+    router = APIRouter(tags=["upstreams"], route_class=GuardedRoute)
     standings = Standings()
 
     @router.get("/v1/upstreams", response_model=upstream_models.Upstreams, responses=responses(401, 422, 503))
+    @auth.needs("read")
     async def list_upstreams(
         request: Request, view: Shown, limit: Limit = None, after: After = None
     ) -> Response:
@@ -95,6 +98,7 @@ def routes(service: Service) -> APIRouter:
         response_model=upstream_models.Overview,
         responses=responses(401, 404, 422, 503),
     )
+    @auth.needs("read")
     async def get_upstream(
         request: Request, upstream: UpstreamName, view: Shown, limit: Limit = None, after: After = None
     ) -> Response:
@@ -122,6 +126,7 @@ def routes(service: Service) -> APIRouter:
         response_model=Upstream,
         responses={**responses(401, 404, 422, 503), 304: {"description": "Not changed"}},
     )
+    @auth.needs("read")
     async def get_declaration(
         upstream: UpstreamName, if_none_match: Annotated[str | None, Header()] = None
     ) -> Response:
@@ -141,6 +146,7 @@ def routes(service: Service) -> APIRouter:
         },
         openapi_extra=declaration_changes.openapi_body(Upstream, EXAMPLE),
     )
+    @auth.needs("declare")
     async def put_upstream(
         request: Request, upstream: UpstreamName, if_match: IfMatch = None, if_none_match: IfNoneMatch = None
     ) -> Response:
@@ -153,6 +159,7 @@ def routes(service: Service) -> APIRouter:
         responses=responses(400, 401, 403, 408, 412, 413, 415, 422, 503),
         openapi_extra=declaration_changes.openapi_body(Upstream, EXAMPLE),
     )
+    @auth.needs("declare")
     async def try_upstream(
         request: Request, upstream: UpstreamName, if_match: IfMatch = None, if_none_match: IfNoneMatch = None
     ) -> models.DryRun:
@@ -167,6 +174,7 @@ def routes(service: Service) -> APIRouter:
         response_class=Response,
         responses=responses(401, 403, 404, 409, 412, 422, 503),
     )
+    @auth.needs("declare")
     async def delete_upstream(request: Request, upstream: UpstreamName, if_match: IfMatch = None) -> Response:
         """Forget an upstream and all about it; nginx keeps its last table, as when the controller is away."""
         upstream_lookup.cycle_of(service, upstream)

@@ -6,8 +6,9 @@ from fastapi import APIRouter, Header, Query, Response
 from steelyard_protocol import signature
 from steelyard_protocol.weight_table import to_json
 
-from steelyard_controller.api import etags, request_body, upstream_lookup, upstream_models
+from steelyard_controller.api import auth, etags, request_body, upstream_lookup, upstream_models
 from steelyard_controller.api.etags import tag
+from steelyard_controller.api.guarded_route import GuardedRoute
 from steelyard_controller.api.problems import responses, retry_later
 from steelyard_controller.api.upstream_lookup import UpstreamName
 from steelyard_controller.messages.keyring import Keyring
@@ -19,13 +20,14 @@ SIGNATURE_HEADER = "Steelyard-Signature"
 
 def routes(service: Service, *, keys: Keyring) -> APIRouter:
     """Return the routes; `keys` has the signer of the weight tables."""
-    router = APIRouter(tags=["upstreams"])
+    router = APIRouter(tags=["upstreams"], route_class=GuardedRoute)
 
     @router.get(
         "/v1/upstreams/{upstream}/weights",
         response_model=upstream_models.Table,
         responses={**responses(401, 404, 422, 503), 304: {"description": "The table has not changed"}},
     )
+    @auth.needs("read")
     async def get_weights(
         upstream: UpstreamName, if_none_match: Annotated[str | None, Header()] = None
     ) -> Response:
@@ -48,6 +50,7 @@ def routes(service: Service, *, keys: Keyring) -> APIRouter:
         response_model=upstream_models.History,
         responses=responses(401, 404, 422, 503),
     )
+    @auth.needs("read")
     async def get_history(
         upstream: UpstreamName,
         seconds: Annotated[float, Query(ge=1, le=86_400, description="how far back")] = 900,

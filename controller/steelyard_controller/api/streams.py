@@ -31,6 +31,8 @@ log = logging.getLogger("steelyard.controller")
 
 T = TypeVar("T")
 
+MEDIA_TYPE = "text/event-stream"
+
 # Each costs a name for each upstream. An open page has one; a hundred open pages are forgotten ones.
 MAX_STREAMS = 100
 

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI
@@ -48,6 +48,7 @@ def service_of(
     store: Store | None = None,
     id: str = "one",
     memcached: str = NO_MEMCACHED,
+    upstreams: Sequence[str] = ("web",),
     discovery_of: Callable[[Faults], Discovery] | None = None,
 ) -> Service:
     """Return a service that is not running yet."""
@@ -70,7 +71,7 @@ def service_of(
         ),
         store=store,
         faults=faults,
-        file={"web": Upstream.model_validate(WEB)},
+        file={name: Upstream.model_validate(WEB) for name in upstreams},
         tick_s=0.05,
         lease_s=3.0,
         version="0.1.0",

@@ -14,6 +14,7 @@ from steelyard_protocol import derived_keys, secret_file
 from steelyard_protocol.program_settings import SettingsError
 from steelyard_protocol.secret_file import SecretFileError
 
+from .asked import asked as parts
 from .serving import ADMIN, AGENT, READ, WEB, bearer, serving
 
 ALL = access(admin=[ADMIN], agent=[AGENT], read=[READ])
@@ -27,7 +28,7 @@ ITS_OWN = access(generated=ADMIN)
 
 def asked(method: str = "PUT", path: str = UPSTREAM, **headers: str) -> RequestParts:
     names = {name.replace("_", "-"): value for name, value in headers.items()}
-    return RequestParts(method=method, path=path, headers={"host": "127.0.0.1:8081", **names})
+    return parts(method, path, {"host": "127.0.0.1:8081", **names})
 
 
 def refusal(of: Access, request: RequestParts) -> int:
@@ -102,7 +103,7 @@ def test_with_an_admin_token_this_machine_needs_it_too() -> None:
 
 def test_with_a_read_token_reading_needs_one() -> None:
     assert refusal(ALL, asked("GET")) == 401
-    for path in ("/", "/page/main.js", "/docs", "/openapi.json", "/healthz", "/readyz"):
+    for path in ("/", "/page/0123456789abcdef/main.js", "/docs", "/openapi.json", "/healthz", "/readyz"):
         assert grant_for(ALL, asked("GET", path)) == ANYBODY
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from steelyard_controller.api import routes_events
+from steelyard_controller.api import streams
 from steelyard_controller.api.middleware import GRANT
 from steelyard_controller.api.problems import ProblemError
 from steelyard_controller.api.streams import (
@@ -128,7 +128,7 @@ def test_open_streams_do_not_keep_a_controller_from_stopping(tmp_path: Path) -> 
 def test_a_client_that_is_gone_costs_nothing(leader: Controller) -> None:
     for _ in range(3):
         with LOCAL.stream("GET", f"{leader.url}/v1/events") as answer:
-            assert answer.headers["content-type"].startswith(routes_events.MEDIA_TYPE)
+            assert answer.headers["content-type"].startswith(streams.MEDIA_TYPE)
             next(answer.iter_raw())
     assert LOCAL.get(f"{leader.url}/healthz").status_code == 200
     assert "Traceback" not in leader.log.read_text()

@@ -15,6 +15,7 @@ from steelyard_controller.api.problems import ProblemError
 from steelyard_controller.api.token_file import TokenFile
 from steelyard_controller.api.tokens import ANYBODY, Access, BadToken, Grant, access, named_tokens
 
+from .asked import asked as parts
 from .serving import ADMIN
 
 ANNA = "annas-token-of-the-tests"
@@ -36,7 +37,7 @@ WEB, PEER = "/v1/upstreams/web", "/v1/upstreams/web/peers/server-1"
 
 def asked(method: str, path: str, authorization: str, **headers: str) -> RequestParts:
     names = {name.replace("_", "-"): value for name, value in headers.items()}
-    return RequestParts(method=method, path=path, headers={"authorization": authorization, **names})
+    return parts(method, path, {"authorization": authorization, **names})
 
 
 def basic(name: str, token: str) -> str:
@@ -86,8 +87,8 @@ def test_a_403_names_the_scope_and_the_upstream_that_are_missing() -> None:
 
 
 def test_who_changed_what_is_read_with_a_token_alone() -> None:
-    without = RequestParts(method="GET", path="/v1/audit", headers={})
-    assert grant_for(KNOWN, RequestParts(method="GET", path=WEB, headers={})) == ANYBODY
+    without = parts("GET", "/v1/audit", {})
+    assert grant_for(KNOWN, parts("GET", WEB, {})) == ANYBODY
     for of in (KNOWN, Access(), access(generated=ADMIN)):
         assert refusal(without, of).status_code == 401
     assert grant_for(KNOWN, asked("GET", "/v1/audit", f"Bearer {ANNA}")).name == "anna"
@@ -95,7 +96,7 @@ def test_who_changed_what_is_read_with_a_token_alone() -> None:
 
 def test_reading_needs_a_token_where_one_is_for_reading() -> None:
     known = access(named=named_tokens(f"grafana {ANNA} read\n".encode()))
-    assert refusal(RequestParts(method="GET", path=WEB, headers={}), known).status_code == 401
+    assert refusal(parts("GET", WEB, {}), known).status_code == 401
     assert grant_for(known, asked("GET", WEB, f"Bearer {ANNA}")).name == "grafana"
 
 

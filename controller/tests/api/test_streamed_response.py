@@ -9,10 +9,10 @@ from typing import Any
 
 import httpx
 import pytest
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message
 from steelyard_controller.api.app import create
-from steelyard_controller.api.forward_to_leader import ForwardToLeader, LeaderConnections
-from steelyard_controller.api.streams import StreamedResponse, Streams
+from steelyard_controller.api.forward_to_leader import LeaderConnections
+from steelyard_controller.api.streams import StreamedResponse
 from steelyard_controller.service import Service
 from steelyard_controller.store.lease import Lease
 
@@ -128,20 +128,16 @@ class Endless(httpx.AsyncByteStream):
 
 @pytest.mark.parametrize("reads", [True, False])
 def test_nothing_is_left_of_readers_whom_a_standby_forwards(reads: bool) -> None:
-    async def nothing(_: Scope, __: Receive, ___: Send) -> None:
-        raise AssertionError
-
     async def run() -> None:
         service = service_of(id="two")
         service.__class__ = Standby
         answer = httpx.MockTransport(
             lambda _: httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=Endless())
         )
-        connections = LeaderConnections(answer)
-        app = ForwardToLeader(nothing, service, Streams(), connections)
-        assert await come_and_go(app, reads=reads) == 0
-        assert Endless.open == 0
-        await connections.close()
+        app = create(service, connections=LeaderConnections(answer))
+        async with app.router.lifespan_context(app):
+            assert await come_and_go(app, reads=reads) == 0
+            assert Endless.open == 0
 
     asyncio.run(run())
 

@@ -106,14 +106,16 @@ def _problem(problem: object) -> str | None:
     return f"HTTP {problem.status_code}"
 
 
+_DECLARE = auth.Rule(scope="declare")
 _ACCESS = tokens.access(admin=[ADMIN], read=[READ])
 
 
 def _header(data: bytes) -> str:
     authorization, host, origin = (*data.decode("latin-1").split("\n", 2), "", "")[:3]
     headers = {"authorization": authorization, "host": host, "origin": origin}
-    path = "/v1/upstreams/web"
-    asked = RequestParts(method="PUT", path=path, headers=headers)
+    asked = RequestParts(
+        method="PUT", path="/v1/upstreams/web", headers=headers, rule=_DECLARE, upstream="web"
+    )
     scheme, _, token = authorization.partition(" ")
     is_admin = scheme.lower() == "bearer" and token.strip() == ADMIN
     try:
