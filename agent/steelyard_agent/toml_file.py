@@ -8,9 +8,9 @@
 """
 
 import re
-import tomllib
 from collections.abc import Sequence
 
+from steelyard_protocol import toml_text
 from steelyard_protocol.program_settings import ParsedFile
 
 # A line that begins with `key =`, `[key]` or `[[key]]`.
@@ -18,13 +18,8 @@ _KEY = re.compile(r"\s*\[{0,2}\s*(?:\"([^\"]+)\"|'([^']+)'|([A-Za-z0-9_-]+))\s*[
 
 
 def parse(text: str) -> ParsedFile:
-    """Return the content of a file; raise ValueError if it is not TOML."""
-    try:
-        values = tomllib.loads(text)
-    except ValueError as error:  # the parser's own error names the line
-        raise ValueError(f"it is not TOML: {error}") from None
-    except RecursionError:
-        raise ValueError("its lists or tables are nested too deeply") from None
+    """Return the content of a file; raise ValueError."""
+    values = toml_text.parse(text)
 
     def line_of(place: Sequence[str | int]) -> int | None:
         # tomllib keeps no positions. Settings come before the first table: the first line like the key

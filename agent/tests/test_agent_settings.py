@@ -176,7 +176,10 @@ def test_the_file_is_named_by_a_flag_or_by_the_environment() -> None:
         ("memcached = [1]", "a.toml, line 1: memcached is neither text"),
         ("peer = 1979-05-27", "a.toml, line 1: peer is neither text"),
         ("interval = ", "a.toml: it is not TOML: "),
-        ("interval = 1\ninterval = 2", "a.toml: it is not TOML: "),
+        (
+            "interval = 1\ninterval = 2",
+            "a.toml: it is not TOML: Cannot overwrite a value (at line 2, column 13): a key or table occurs",
+        ),
     ],
 )
 def test_a_wrong_file_is_one_line_that_names_the_key_and_the_file(text: str, message: str) -> None:

@@ -119,6 +119,7 @@ def test_events_stand_in_the_order_of_time() -> None:
         ("weight = 3", 'times = "3"', "servers.1.times"),
         ('source = "S"', 'source = "S"\nstatic = true', "no events"),
         ("[load]", "[load", "not TOML"),
+        ("[load]", "[load]\n[load]", r"it is not TOML: .* a key or table occurs twice, leave one out"),
     ],
 )
 def test_a_mistake_is_named(old: str, new: str, why: str) -> None:

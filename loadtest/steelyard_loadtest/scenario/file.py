@@ -3,12 +3,12 @@
 The quick form is the full one with the keys of [quick] instead of its own.
 """
 
-import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
+from steelyard_protocol import toml_text
 
 from steelyard_loadtest.scenario import algorithms
 from steelyard_loadtest.scenario.definition import LONGEST_HOLD_S, LOWEST_CORES, Scenario
@@ -24,14 +24,15 @@ _SCENARIO = TypeAdapter(Scenario)
 def parse(name: str, text: str, *, quick: bool) -> Scenario:
     """Read a scenario. Raises ScenarioError."""
     try:
-        document = tomllib.loads(text)
+        document = toml_text.parse(text)
+    except ValueError as error:
+        raise ScenarioError(f"{name}: {error}") from None
+    try:
         changes = document.pop("quick", {})
         if quick:
             document = _merged(document, changes)
         servers = {"servers": _each(document.get("servers"))}
         file = _SCENARIO.validate_python({"name": name, "quick": quick} | document | servers)
-    except tomllib.TOMLDecodeError as error:
-        raise ScenarioError(f"{name}: not TOML: {error}") from None
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
