@@ -20,9 +20,11 @@ def _refuse(constant: str) -> object:
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    document: dict[str, object] = {}
-    for key, value in pairs:
-        if key in document:
-            raise ValueError(f"{key[:64]!r} occurs twice in one object: leave one out")
-        document[key] = value
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        known: set[str] = set()
+        for key, _ in pairs:
+            if key in known:
+                raise ValueError(f"{key[:64]!r} occurs twice in one object: leave one out")
+            known.add(key)
     return document

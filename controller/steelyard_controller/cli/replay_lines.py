@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import Meta, Struct
 from steelyard_protocol.sample_record import INDICATOR_NAME
 
+from steelyard_controller import json_text
 from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.snapshot import (
     INDICATORS,
@@ -78,10 +79,13 @@ def parse(text: str, *, previous_t_s: float | None = None) -> Snapshot:
     """
     try:
         line = _READER.decode(text)
+        json_text.parse(text)  # msgspec takes the last of two equal keys
     except msgspec.ValidationError as error:
         raise Malformed(str(error)) from None
-    except (ValueError, RecursionError) as error:
+    except (msgspec.DecodeError, json.JSONDecodeError, RecursionError) as error:
         raise Malformed(f"not JSON: {error}") from None
+    except ValueError as error:
+        raise Malformed(str(error)) from None
     given, peers = line.indicators, line.peers
     _check_names(line)
     names = (

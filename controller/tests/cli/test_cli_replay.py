@@ -141,6 +141,11 @@ def test_every_law_writes_the_same_keys(law: str) -> None:
         ("{", "not JSON: "),
         ("[]", "Expected `object`, got `array`"),
         ('{"t_s": NaN}', "not JSON: "),
+        (json.dumps(line())[:-1] + ', "t_s": 2}', "'t_s' occurs twice in one object: leave one out"),
+        (
+            json.dumps(line()).replace('"id": "a"', '"id": "b", "id": "a"', 1),
+            "'id' occurs twice in one object",
+        ),
         ('{"t_s": ' + "[" * 100_000, "Expected `float`, got `array` - at `$.t_s`"),
         (line(t_s="x"), "Expected `float`, got `str` - at `$.t_s`"),
         (line(t_s=True), "Expected `float`, got `bool` - at `$.t_s`"),
