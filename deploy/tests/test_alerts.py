@@ -84,7 +84,7 @@ FIRED = {
     "SteelyardUpstreamDegraded": ({"steelyard_degraded": ALWAYS}, WEB),
     "SteelyardHigherTerm": ({"higher_term": ALWAYS}, TO_EDGE),
     "SteelyardTicksFail": ({"tick_failures": GROWS}, WEB),
-    "SteelyardOverruns": ({"tick_overruns": GROWS}, WEB),
+    "SteelyardOverruns": ({"tick_overruns": GROWS}, {}),
     "SteelyardServerNotMeasured": ({"peer_measured": NEVER}, OF_SERVER),
     "SteelyardServersNotMeasured": ({"peer_measured": NOWHERE, "peers_unmeasured": ALWAYS}, WEB),
     "SteelyardNoTrafficReports": ({"lb_reporting": NEVER}, TO_EDGE),
@@ -181,6 +181,46 @@ def test_an_alert_is_about_one_of_two_installs_under_one_prometheus(name: str, t
     both = install(WELL, "production") | install(series(happens), "staging")
     concerned = {"namespace": "staging", "install": "steelyard"}
     firing(both, [END_S], [alert(name, labels | concerned)], tmp_path)
+
+
+# The alerts that a controller, a load balancer or a key can cause, and their labels at ten upstreams.
+OF_MANY: dict[str, dict[str, str]] = {
+    "SteelyardWeightsNotFresh": {"instance": "n"},
+    "SteelyardTicksStand": {},
+    "SteelyardUpstreamDegraded": {},
+    "SteelyardHigherTerm": {"lb": "edge-1"},
+    "SteelyardTicksFail": {},
+    "SteelyardOverruns": {},
+    "SteelyardNoTrafficReports": {"lb": "edge-1"},
+    "SteelyardRefused": {"reason": "name"},
+}
+
+
+def times(told: Mapping[str, str], label: str, count: int = 10) -> dict[str, str]:
+    """Return each series with this label once for each of `count` values of it."""
+    name = label.partition("=")[0]
+    return {
+        each.replace(label, f'{name}="{number}"'): values
+        for each, values in told.items()
+        for number in (range(count) if label in each else range(1))
+    }
+
+
+@pytest.mark.parametrize("name", OF_MANY)
+def test_one_cause_at_ten_upstreams_is_one_alert(name: str, tmp_path: Path) -> None:
+    happens, _ = FIRED[name]
+    told = times(series(happens), 'upstream="web"')
+    firing(told, [END_S], [alert(name, OF_MANY[name])], tmp_path)
+
+
+def test_ten_load_balancers_without_news_are_one_alert(tmp_path: Path) -> None:
+    told = times(times(series({"rung": NEVER}), 'upstream="web"'), 'instance="n"')
+    firing(told, [END_S], [alert("SteelyardWeightsNotFresh", {})], tmp_path)
+
+
+def test_ten_servers_of_an_upstream_without_samples_are_one_alert(tmp_path: Path) -> None:
+    told = times(series({"peer_measured": NEVER}), 'peer="s"')
+    firing(told, [END_S], [alert("SteelyardServerNotMeasured", WEB)], tmp_path)
 
 
 def test_what_nginx_alone_refuses_is_told_too(tmp_path: Path) -> None:

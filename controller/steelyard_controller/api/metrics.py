@@ -256,7 +256,10 @@ def _upstreams(source: Source, now_s: float) -> Iterator[Metric]:
 
 
 def _senders(source: Source, has_servers: bool) -> Iterator[Metric]:
-    """Yield whether each expected sender is heard, also a sender never heard, so that an alert has a 0."""
+    """Yield whether each expected sender is heard, also a sender never heard, so that an alert has a 0.
+
+    While no Memcached answers, that is unknown: an alert for each sender would be about the wrong part.
+    """
     by = ["upstream", "lb"]
     lbs = _gauge("steelyard_lb_reporting", "Whether its traffic reports arrive.", by)
     higher = _gauge("steelyard_lb_higher_term", "Whether it refuses tables because it has a higher term.", by)
@@ -265,6 +268,8 @@ def _senders(source: Source, has_servers: bool) -> Iterator[Metric]:
     for name, cycle in source.views.items() if source.role == "leader" else ():
         outcome = cycle.outcome
         report, come = (set(), set()) if outcome is None else (reporting(outcome), measured(outcome))
+        if outcome is not None and outcome.read_since_s is None:
+            continue
         for lb in cycle.load_balancers:
             lbs.add_metric([name, lb], lb in report)
         refusing = {} if outcome is None else ahead(outcome)

@@ -28,10 +28,14 @@ from steelyard_controller.discovery.claims import Allowed, Claim, Claims
 from steelyard_controller.discovery.endpoint_slices import Endpoints
 from steelyard_controller.discovery.objects import EndpointSlice, Key, Service
 from steelyard_controller.discovery.watch import ENDPOINT_SLICES, SERVICES, TIMING, Timing, Watch
+from steelyard_controller.fault_causes import Fault, told_once
 from steelyard_controller.faults import Faults
 from steelyard_controller.tick.cycle import Cycle
 
 log = logging.getLogger("steelyard.controller")
+
+KIND = "Kubernetes Services"
+"""The parts whose faults may have one cause, such as a store that is away."""
 
 
 class Declarer(Protocol):
@@ -146,18 +150,19 @@ class Discovery:
             self._is_stale = False
             # With thousands of pods this takes a tenth of a second, so it must not block the event loop.
             self._claims, self._known = await asyncio.to_thread(self._evaluate, _holders(declarer.views))
-        faults = {
-            f"Kubernetes {watch.kind.plural} in {watch.where}": watch.fault
+        found = {
+            f"Kubernetes {watch.kind.plural} in {watch.where}": Fault(watch.fault, kind="Kubernetes watches")
             for watch in self.watches
             if watch.fault is not None
         }
-        for service, fault in self._claims.faults.items():
-            faults[_part(claims.service_name(service))] = fault
+        for service, text in self._claims.faults.items():
+            found[_part(claims.service_name(service))] = Fault(text, kind=KIND)
         for upstream, (claim, _, endpoints) in self._known.items():
             if endpoints.fault is not None:
-                faults[_part(str(claim))] = f"{endpoints.fault} (upstream {upstream})"
+                found[_part(str(claim))] = Fault(endpoints.fault, f"upstream {upstream}", KIND)
         if declarer.term is not None:
-            faults |= await self._declare(declarer)
+            found |= await self._declare(declarer)
+        faults = told_once(found)
         for part in dict.fromkeys([*self._noted, *faults]):
             self._faults.note(part, faults.get(part))
         self._noted = set(faults)
@@ -180,7 +185,7 @@ class Discovery:
                 known[upstream] = (claim, slices, endpoint_slices.pods_of(slices, claim.port))
         return claimed, known
 
-    async def _declare(self, declarer: Declarer) -> dict[str, str]:
+    async def _declare(self, declarer: Declarer) -> dict[str, Fault]:
         """Declare the changes; return the faults by part."""
         faults = {}
         for upstream, (claim, _, endpoints) in self._known.items():
@@ -192,7 +197,7 @@ class Discovery:
             of_file = () if declared is None else declared.file_peers
             if both := {pod.id for pod in endpoints.pods or ()} & set(of_file):
                 names = name_list.shown(sorted(both), endpoint_slices.MOST_NAMED)
-                faults[f"upstream {upstream}"] = (
+                faults[f"upstream {upstream}"] = Fault(
                     f"the configuration file declares {names}, which are also pods of the Service {claim}: "
                     "the file takes precedence; remove them there"
                 )
@@ -201,13 +206,13 @@ class Discovery:
                 continue
             fault = await declarer.declare_pods(upstream, str(claim), endpoints.pods)
             if fault is not None:
-                faults[_part(str(claim))] = f"the upstream {upstream} is unchanged: {fault}"
+                faults[_part(str(claim))] = Fault(f"nothing changes: {fault}", f"upstream {upstream}", KIND)
             elif upstream in declarer.views:
                 self._declared[upstream] = declarer.views[upstream].declaration, endpoints
         for upstream, view in declarer.views.items():
             by = view.declaration.discovered
             if by is not None and self.declaring_service(upstream, by.service) is None:
-                faults[f"upstream {upstream}"] = (
+                faults[f"upstream {upstream}"] = Fault(
                     f"no Service declares it any more (the last was {by.service}): its last known servers "
                     f"stay; annotate the Service again, or delete the upstream"
                 )

@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from steelyard_controller.dns.resolver import Resolver
+from steelyard_controller.fault_causes import Fault
 from steelyard_controller.faults import Faults
 from steelyard_controller.tick.cycle import Cycle
 
@@ -95,5 +96,6 @@ class PeerAddresses:
     def _note(self, upstream: str, new_faults: Mapping[str, str]) -> None:
         faults, before = self._faults_of(upstream), self._noted.get(upstream, set())
         for part in dict.fromkeys([*before, *new_faults]):
-            faults.note(part, new_faults.get(part))
+            fault = new_faults.get(part)
+            faults.note(part, None if fault is None else Fault(fault, kind="host names"))
         self._noted[upstream] = set(new_faults)

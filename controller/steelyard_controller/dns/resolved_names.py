@@ -69,7 +69,8 @@ def answered(before: Resolution | None, answers: Collection[str], *, asked_at_s:
 def failed(before: Resolution | None, why: str, *, asked_at_s: float) -> Resolution:
     """Return a name's resolution after a failure; its last address stays."""
     ip = None if before is None else before.ip
-    then = "its server is left out until it can" if ip is None else f"{ip} is kept"
+    # The words are the same for all names, so that a resolver that is away is one fault.
+    then = "its server is left out until it can" if ip is None else "its last address is kept"
     return Resolution(ip=ip, asked_at_s=asked_at_s, fault=f"cannot be resolved ({why}): {then}")
 
 

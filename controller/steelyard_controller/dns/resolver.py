@@ -122,13 +122,9 @@ class Resolver:
     def _take(self, name: str, by: Callable[..., Resolution], answer: Sequence[str], now_s: float) -> None:
         before = self._known.get(name)
         now = self._known[name] = by(before, answer, asked_at_s=now_s)
-        if now.fault is not None:
-            if before is None or before.fault is None:
-                log.warning("name %s %s", name, now.fault)
-        elif before is not None and before.ip not in {None, now.ip}:
+        # Faults are logged with the upstreams that have them.
+        if now.fault is None and before is not None and before.ip not in {None, now.ip}:
             log.info("name %s is now %s, previously %s", name, now.ip, before.ip)
-        elif before is not None and before.fault is not None:
-            log.info("name %s is resolved again: %s", name, now.ip)
 
     def _forget(self, wanted: set[str], now_s: float) -> None:
         old = now_s - FORGET_AFTER * self._again_s

@@ -61,11 +61,11 @@ def test_a_name_that_stops_resolving_keeps_its_last_address() -> None:
     known = answered(None, ["10.0.0.9"], asked_at_s=1.0)
     assert known == Resolution(ip="10.0.0.9", asked_at_s=1.0)
     assert failed(known, "no answer", asked_at_s=31.0) == Resolution(
-        ip="10.0.0.9", asked_at_s=31.0, fault="cannot be resolved (no answer): 10.0.0.9 is kept"
+        ip="10.0.0.9", asked_at_s=31.0, fault="cannot be resolved (no answer): its last address is kept"
     )
     emptied = answered(known, [], asked_at_s=31.0)
     assert emptied.ip == "10.0.0.9"
-    assert emptied.fault == "cannot be resolved (no address that nginx could use): 10.0.0.9 is kept"
+    assert emptied.fault == "cannot be resolved (no address that nginx could use): its last address is kept"
 
 
 def test_a_name_that_never_resolved_has_no_address() -> None:

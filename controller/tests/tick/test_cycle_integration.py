@@ -408,6 +408,6 @@ def test_a_new_leader_without_dns_keeps_the_addresses_that_its_predecessor_had(
             )
             await peer_addresses.close()
             assert [peer.address for peer in _published(memcached).peers] == ["10.0.0.1:80", "10.0.0.2:81"]
-            assert "10.0.0.1 is kept" in str(second.loop.faults_of("web").now["name alpha.test"])
+            assert "its last address is kept" in str(second.loop.faults_of("web").now["name alpha.test"])
 
     asyncio.run(run())
