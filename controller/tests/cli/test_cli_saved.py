@@ -1,5 +1,6 @@
 """`save`, any changes over REST, `apply`: on a real controller and Redis."""
 
+import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +13,11 @@ from pydantic import ValidationError
 from steelyard_controller.declarations.upstream import Peer, Upstream
 
 from testing.daemons import Daemon
+from testing.waiting import wait_until
 
 from ..declarations.drawn_declarations import IDS, documents
 from ..declarations.test_saved_section import brought_back
+from ..discovery.recorded_api import RecordedApi, endpoint_slice, service
 from ..processes import LOCAL, own_token
 from .test_cli_integration import Ran, running, steelyard
 
@@ -90,3 +93,38 @@ def test_apply_does_what_its_dry_run_says_and_brings_back_what_was_saved(
             assert run("apply", str(file), *flags).out == "web: nothing to do\n"
 
         holds()
+
+
+def test_pruning_says_that_pods_stay_because_the_controller_keeps_them(
+    memcached: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steelyard: Callable[..., Ran]
+) -> None:
+    file, api = tmp_path / "saved.yaml", RecordedApi(tmp_path)
+    api.put(service("web"), endpoint_slice("pod=10.0.0.1"))
+    monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig))
+    with contextlib.ExitStack() as stack:
+        stack.callback(api.stop)
+        controller = stack.enter_context(
+            running(memcached, tmp_path, "--kubernetes", "shop", declared="{}\n")
+        )
+        url = f"{controller.url}/v1/upstreams/web"
+        wait_until(lambda: LOCAL.get(url).status_code == 200)
+
+        def run(*arguments: str) -> Ran:
+            return steelyard("--url", controller.url, *arguments)
+
+        def declare(server: str) -> None:
+            document = {"address": f"{server}:80"}
+            assert LOCAL.put(f"{url}/peers/{server}", json=document, headers=own_token()).is_success
+
+        declare("saved")
+        assert run("drain", "web", "pod").status == 0
+        file.write_text(run("save").out)
+        assert "pod" not in file.read_text()
+        assert run("apply", str(file), "--prune", "--dry-run").out == "web: would be: nothing to do\n"
+        assert run("apply", str(file), "--prune").out == "web: nothing to do\n"
+        declare("later")
+        assert run("apply", str(file), "--prune", "--dry-run").out == "web: would be: later removed\n"
+        assert run("apply", str(file), "--prune").out == "web: later removed\n"
+        peers = LOCAL.get(f"{url}/declaration").json()["peers"]
+        assert {peer["id"]: peer["state"] for peer in peers} == {"saved": "up", "pod": "drain"}
+        assert run("apply", str(file), "--replace").out == "web: nothing to do\n"
