@@ -1,5 +1,11 @@
 """`steelyard-agent`: reads the settings, prints one sample, or runs the loop until a signal."""
 
+if __name__ == "__main__":  # before the other imports, because ctrl-C may come during them
+    from steelyard_agent.console_scripts import agent
+
+    raise SystemExit(agent())
+
+
 import json
 import logging
 import os
@@ -159,7 +165,3 @@ def _register_evidence(loaded: LoadedSettings) -> list[Evidence]:
     except (OSError, UnicodeError):
         source_ip = register_flags.AUTO
     return [register.wanted.evidence(register.urls, source_ip, with_token=loaded.token is not None)]
-
-
-if __name__ == "__main__":
-    sys.exit(main())

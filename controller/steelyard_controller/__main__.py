@@ -1,5 +1,11 @@
 """The controller's process: reads the settings, runs the service, the REST API and the agent-check."""
 
+if __name__ == "__main__":  # before the other imports, because ctrl-C may come during them
+    from steelyard_controller.console_scripts import controller
+
+    raise SystemExit(controller())
+
+
 import asyncio
 import contextlib
 import gc
@@ -252,7 +258,3 @@ def _running(
         await asyncio.gather(*running, return_exceptions=True)
 
     return lifespan
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -4,6 +4,12 @@ The simulator and the resilience tests are distributions of their own. If instal
 entry point `steelyard_loadtest.commands`.
 """
 
+if __name__ == "__main__":  # before the other imports, because ctrl-C may come during them
+    from steelyard_loadtest.console_scripts import loadtest
+
+    raise SystemExit(loadtest())
+
+
 import argparse
 import sys
 from collections.abc import Sequence
@@ -50,7 +56,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     status: int = options.run(options)
     return status
-
-
-if __name__ == "__main__":
-    sys.exit(main())

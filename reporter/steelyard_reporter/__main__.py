@@ -1,5 +1,11 @@
 """`steelyard-reporter`: reads the settings, prints one report, or runs the loop until a signal."""
 
+if __name__ == "__main__":  # before the other imports, because ctrl-C may come during them
+    from steelyard_reporter.console_scripts import reporter
+
+    raise SystemExit(reporter())
+
+
 import json
 import logging
 import os
@@ -106,7 +112,3 @@ def _announce(chosen: Settings, *, signed: bool) -> None:
     )
     for unsafe in secret_file.warnings([(chosen.key_file, "key")]):
         log.warning("%s", unsafe)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

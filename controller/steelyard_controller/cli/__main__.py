@@ -1,8 +1,6 @@
 """`python -m steelyard_controller.cli`: the command without its entry point."""
 
-import sys
-
-from steelyard_controller.cli.subcommands import main
+from steelyard_controller.console_scripts import steelyard
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(steelyard())

@@ -5,7 +5,6 @@ A module of subcommands adds its own parsers with `add`; a new module goes into
 """
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -47,11 +46,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return failure.status
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
-    except BrokenPipeError:
-        # The reader has left (`| head`); nothing more can be written, not even by the interpreter at its
-        # exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.OK
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -7,12 +7,14 @@ import shutil
 import sys
 from collections import deque
 
+from steelyard_protocol.console_program import is_output_lost
+
 from steelyard_controller.cli import connection_flags
 from steelyard_controller.cli.api_client import Controllers
 from steelyard_controller.cli.api_documents import Overview, Service
 from steelyard_controller.cli.command_session import add_upstream, opened, upstream_of
 from steelyard_controller.cli.event_feed import Event, Feed, Tick
-from steelyard_controller.cli.exit_status import Exit, Failure, UsageError
+from steelyard_controller.cli.exit_status import Exit, Failure
 from steelyard_controller.cli.terminal.full_screen import Screen
 from steelyard_controller.cli.terminal.output import Output, can_draw
 from steelyard_controller.cli.views import live_table as view
@@ -52,7 +54,7 @@ def _in_lines(controllers: Controllers, upstream: str, out: Output, count: int |
     ticks = 0
     service: Service | None = None
     with contextlib.suppress(KeyboardInterrupt), Feed(controllers, upstream, events.put):
-        while ticks != count:
+        while ticks != count and not is_output_lost():
             match events.get():
                 case Tick(overview, body):
                     ticks += 1
@@ -110,6 +112,4 @@ def _on_screen(controllers: Controllers, upstream: str, out: Output, count: int 
 def _count(text: str | None) -> int | None:
     if text is None:
         return None
-    if not (text.isascii() and text.isdigit() and 0 < int(text) <= 10**9):
-        raise UsageError(f"--count {text}: give a number of ticks, such as 10")
-    return int(text)
+    return connection_flags.whole_number("--count", text, 1, 10**9, "a number of ticks, such as 10,")
