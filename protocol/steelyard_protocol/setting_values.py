@@ -4,6 +4,7 @@ The text may come from a flag, the environment or a file. Each function returns 
 ValueError with the remedy.
 """
 
+import re
 from collections.abc import Callable
 from math import nan
 
@@ -12,6 +13,12 @@ from steelyard_protocol import wire
 Address = tuple[str, int]
 
 MEMCACHED_PORT = 11211
+
+# A variable from a file may end with a line break.
+_NUMBER = re.compile(r"[ \t\r\n]*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?[ \t\r\n]*", re.ASCII | re.IGNORECASE)
+
+# int() refuses thousands of digits with an error of its own. No bound here has more than these.
+_WHOLE = re.compile(r"[ \t\r\n]*[+-]?\d{1,18}[ \t\r\n]*", re.ASCII)
 
 
 def name(text: str) -> str:
@@ -34,10 +41,7 @@ def number(what: str, low: float, high: float) -> Callable[[str], float]:
     """Return a parser of numbers within bounds."""
 
     def parse(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = nan  # within no bounds
+        value = as_number(text)
         if not low <= value <= high:
             raise ValueError(f"give {what} within {low:g}..{high:g}")
         return value
@@ -49,15 +53,25 @@ def whole_number(what: str, low: int, high: int) -> Callable[[str], int]:
     """Return a parser of whole numbers within bounds."""
 
     def parse(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = low - 1
-        if not low <= value <= high:
+        value = as_whole_number(text)
+        if value is None or not low <= value <= high:
             raise ValueError(f"give {what} within {low}..{high}, without a point")
         return value
 
     return parse
+
+
+def as_number(text: str) -> float:
+    """Return the number that a text is in ASCII digits; NaN, which is within no bounds, for another text.
+
+    Python's float() also reads 1_0, digits of other scripts, nan and inf.
+    """
+    return float(text) if _NUMBER.fullmatch(text) else nan
+
+
+def as_whole_number(text: str) -> int | None:
+    """Return the whole number that a text is in ASCII digits; None for another text, or too many digits."""
+    return int(text) if _WHOLE.fullmatch(text) else None
 
 
 def switch(text: str) -> bool:

@@ -157,7 +157,8 @@ def _failure(url: str, answer: httpx.Response) -> Failure:
     kind = answer.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind != "application/problem+json":
         return error_answers.not_a_controller(url, answer.status_code)
-    return error_answers.failure(url, answer.status_code, answer.content)
+    reads = answer.request.method == "GET"
+    return error_answers.failure(url, answer.status_code, answer.content, reads=reads)
 
 
 def _error_text(error: Exception, timeout_s: float) -> str:

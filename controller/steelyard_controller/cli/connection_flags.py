@@ -1,12 +1,13 @@
 """The flags of every command (--url, --token-file, --timeout, --json), merged with the environment. Pure."""
 
 import argparse
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard_protocol import wire
+from steelyard_protocol import setting_values, wire
 
 from steelyard_controller.cli.exit_status import UsageError
 
@@ -14,6 +15,12 @@ DEFAULT_URL = "http://127.0.0.1:8081"
 
 # A leader on the same network answers in milliseconds; a person waits this long without wondering.
 DEFAULT_TIMEOUT_S = 5.0
+
+SMALLEST = math.nextafter(0, 1)
+"""The smallest number above 0."""
+
+# A wrong value is repeated up to this length.
+MOST_SHOWN = 40
 
 # A path in the URL is a reverse proxy's prefix.
 _URL = re.compile(
@@ -72,6 +79,7 @@ def connection(options: argparse.Namespace, environment: Mapping[str, str]) -> C
         timeout_s=number(
             "--timeout",
             getattr(options, "timeout", f"{DEFAULT_TIMEOUT_S}"),
+            SMALLEST,
             3600,
             "give seconds, more than 0 and at most 3600",
         ),
@@ -115,12 +123,17 @@ def _url(text: str, source: str) -> str:
     return text.rstrip("/")
 
 
-def number(flag: str, text: str, most: float, advice: str) -> float:
-    """Return a flag's number above 0 and up to `most`; raise `UsageError` with the advice."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value <= most:
-        raise UsageError(f"{flag} {text}: {advice}")
+def number(flag: str, text: str, low: float, high: float, advice: str) -> float:
+    """Return a flag's number within bounds; raise `UsageError` with the advice."""
+    value = setting_values.as_number(text)
+    if not low <= value <= high:
+        raise UsageError(f"{flag} {text[:MOST_SHOWN]}: {advice}")
+    return value
+
+
+def whole_number(flag: str, text: str, low: int, high: int, what: str) -> int:
+    """Return a flag's whole number within bounds; raise `UsageError`."""
+    value = setting_values.as_whole_number(text)
+    if value is None or not low <= value <= high:
+        raise UsageError(f"{flag} {text[:MOST_SHOWN]}: give {what} within {low}..{high}, without a point")
     return value

@@ -20,8 +20,12 @@ _STATUSES = {
 }
 
 
-def failure(url: str, status: int, body: bytes) -> Failure:
-    """Return the failure of a problem document."""
+# Refused parameters. If the request only reads, they are those of the command line.
+_BAD_PARAMETERS = {400, 414, 422}
+
+
+def failure(url: str, status: int, body: bytes, *, reads: bool = False) -> Failure:
+    """Return the failure of a problem document; `reads`: the request could change nothing."""
     try:
         problem = Problem.model_validate_json(body)
     except ValidationError:
@@ -36,9 +40,12 @@ def failure(url: str, status: int, body: bytes) -> Failure:
     if status == 401 and "--token-file" not in detail:
         detail = f"{detail}; give a token with --token-file or STEELYARD_TOKEN"
     meaning = _STATUSES.get(status, Exit.NOT_DONE)
+    if reads and status in _BAD_PARAMETERS:
+        meaning = Exit.USAGE
     # The URL matters if another controller, or another token, might get another answer.
     kind = Busy if status == 429 else Failure
-    return kind(meaning, detail if meaning in {Exit.UNKNOWN, Exit.NOT_DONE} else f"{url}: {detail}")
+    without_url = meaning in {Exit.UNKNOWN, Exit.NOT_DONE, Exit.USAGE}
+    return kind(meaning, detail if without_url else f"{url}: {detail}")
 
 
 def not_a_controller(url: str, status: int) -> Failure:

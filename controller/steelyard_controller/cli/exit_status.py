@@ -4,7 +4,7 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """Exit statuses; 2 is also argparse's own."""
+    """Exit statuses; 2 is also argparse's own, 7 and 130 are `console_program`'s."""
 
     OK = 0
     NOT_WELL = 1
@@ -13,6 +13,7 @@ class Exit(IntEnum):
     DENIED = 4
     UNKNOWN = 5
     NOT_DONE = 6
+    OUTPUT_LOST = 7
     INTERRUPTED = 130
 
 
@@ -24,6 +25,7 @@ MEANINGS = {
     Exit.DENIED: "the token is missing, wrong, or lacks the right",
     Exit.UNKNOWN: "there is no such upstream or peer",
     Exit.NOT_DONE: "the controller refuses the change: another one came first, or the value is wrong",
+    Exit.OUTPUT_LOST: "the output cannot be written: the disk is full, or standard output is closed",
     Exit.INTERRUPTED: "ended by ctrl-C (watch: 0)",
 }
 

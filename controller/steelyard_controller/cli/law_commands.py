@@ -4,11 +4,14 @@ steelyard replay --law L [--set H=0.5]... [--config FILE] [--plot FILE]   < snap
 """
 
 import argparse
+import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
+
+from steelyard_protocol import console_program, setting_values
 
 from steelyard_controller.cli import connection_flags, yaml_file
 from steelyard_controller.cli.exit_status import Exit, UsageError
@@ -89,7 +92,7 @@ def _replay_lines(law: "Law", kept: "list[Decision] | None") -> int:
     if isinstance(sys.stdin, TextIOWrapper):
         # Bytes other than UTF-8 are escaped: they make a malformed line.
         sys.stdin.reconfigure(encoding="utf-8", errors="replace")
-    for number, text in enumerate(sys.stdin, start=1):
+    for number, text in enumerate(_lines(sys.stdin), start=1):
         if not text.strip():
             continue
         try:
@@ -103,7 +106,19 @@ def _replay_lines(law: "Law", kept: "list[Decision] | None") -> int:
         print(replay_lines.line_of(decision), flush=True)
         if kept is not None:
             kept.append(decision)
+        elif console_program.is_output_lost():
+            break
     return Exit.OK
+
+
+def _lines(stream: TextIO) -> Iterator[str]:
+    """Yield the lines; raise `UsageError` if they cannot be read: it is closed, or a folder."""
+    try:
+        yield from stream
+    except OSError as error:
+        raise UsageError(
+            f"standard input cannot be read: {error.strerror}; give it a file of snapshots"
+        ) from None
 
 
 def _draw(decisions: "Sequence[Decision]", path: Path) -> None:
@@ -121,12 +136,11 @@ def _from_settings(settings: Sequence[str]) -> dict[str, float]:
     parameters = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
-        try:
-            parameters[name] = float(value)
-        except ValueError:
-            equals = ""
-        if not equals:
-            raise UsageError(f"--set {setting}: give NAME=NUMBER, such as --set H=0.5")
+        parameters[name] = setting_values.as_number(value)
+        if not equals or math.isnan(parameters[name]):
+            raise UsageError(
+                f"--set {setting[: connection_flags.MOST_SHOWN]}: give NAME=NUMBER, such as --set H=0.5"
+            )
     return parameters
 
 

@@ -89,7 +89,11 @@ def _set_pin(given: argparse.Namespace) -> int:
     if given.percent is not None:
         advice = "give a number above 0 and below 100, such as 25"
         pin = connection_flags.number(
-            "PERCENT", given.percent.removesuffix("%"), math.nextafter(100, 0), advice
+            "PERCENT",
+            given.percent.removesuffix("%"),
+            connection_flags.SMALLEST,
+            math.nextafter(100, 0),
+            advice,
         )
     peer = connection_flags.name(given.peer, "a peer")
     with opened(given) as session:

@@ -2,9 +2,10 @@
 
 import argparse
 import json
-import sys
 from collections.abc import Mapping
 from typing import Any
+
+from steelyard_protocol import wire
 
 from steelyard_controller.cli import connection_flags
 from steelyard_controller.cli.api_client import AUDIT, Answer, path
@@ -28,6 +29,15 @@ from steelyard_controller.cli.views import (
     weight_explanation,
 )
 
+# Bounds of the API's parameters. They are checked here, so that a wrong one is a usage error.
+MOST_MEMBERS = 10_000
+MOST_ENTRIES = 1000
+HISTORY_S = (1.0, 86_400.0)
+STEP_S = (0.0, 3600.0)
+
+# Rows and changes without --limit.
+SHOWN = 50
+
 
 def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the commands, in the order of --help."""
@@ -42,7 +52,9 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     status.add_argument("upstream", nargs="?", metavar="UPSTREAM", help="Upstream to show in detail")
     status.add_argument("--search", metavar="TEXT", help="Text in a name or in a server's address")
     status.add_argument(
-        "--limit", metavar="N", type=int, help="Servers or upstreams at most (default: 50; with --json all)"
+        "--limit",
+        metavar="N",
+        help=f"Servers or upstreams at most, 1 to {MOST_MEMBERS} (default: {SHOWN}; with --json all)",
     )
     connection_flags.add(status, run=_status)
     upstreams = subparsers.add_parser(
@@ -78,9 +90,14 @@ def _add_of_one(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]
         "A course is drawn from 0 to the peer's largest share.",
     )
     add_upstream(history)
-    history.add_argument("--seconds", default="900", help="Length of the history in seconds (default: 900)")
     history.add_argument(
-        "--step", default="1", metavar="SECONDS", help="Time between two moments in seconds (default: 1)"
+        "--seconds", default="900", help="Length of the history in seconds, 1 to 86400 (default: 900)"
+    )
+    history.add_argument(
+        "--step",
+        default="1",
+        metavar="SECONDS",
+        help="Time between two moments in seconds, 0 to 3600 (default: 1; 0: every tick)",
     )
     connection_flags.add(history, run=_history)
 
@@ -96,9 +113,9 @@ def _add_others(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]
         "upstream", nargs="?", metavar="UPSTREAM", help="Upstream whose changes are listed (default: all)"
     )
     audit.add_argument(
-        "--limit", default=50, type=int, metavar="N", help="Changes at most (default: 50, max 1000)"
+        "--limit", metavar="N", help=f"Changes at most, 1 to {MOST_ENTRIES} (default: {SHOWN})"
     )
-    audit.add_argument("--before", type=int, metavar="ID", help="ID of a change: list only earlier ones")
+    audit.add_argument("--before", metavar="ID", help="ID of a change: list only earlier ones")
     connection_flags.add(audit, run=_audit)
     page = subparsers.add_parser(
         "page",
@@ -110,6 +127,9 @@ def _add_others(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def _status(given: argparse.Namespace) -> int:
+    asked = _limit(given.limit, MOST_MEMBERS, "a number of rows")
+    if given.upstream is not None:
+        connection_flags.name(given.upstream, "an upstream")
     with opened(given) as session:
         service = session.controllers.get(Service, "/v1/service")
         if service.document.role == "waiting":
@@ -119,7 +139,7 @@ def _status(given: argparse.Namespace) -> int:
                 service_status.of_service(service.document, session.out.look),
             )
             return Exit.NOT_WELL
-        limit = 50 if given.limit is None else given.limit
+        limit = SHOWN if asked is None else asked
         part: dict[str, str | float] = {"order": "auto", "limit": limit, "search": given.search or ""}
         if session.out.as_json and given.limit is None and given.search is None:
             part = {}
@@ -168,6 +188,10 @@ def _overview(
         raise
 
 
+def _limit(text: str | None, most: int, what: str) -> int | None:
+    return None if text is None else connection_flags.whole_number("--limit", text, 1, most, what)
+
+
 def _json(answer: Answer[Any]) -> Any:  # noqa: ANN401
     return json.loads(answer.body)
 
@@ -205,9 +229,13 @@ def _explain(given: argparse.Namespace) -> int:
 
 
 def _history(given: argparse.Namespace) -> int:
-    advice = "give seconds, more than 0"
-    seconds = connection_flags.number("--seconds", given.seconds, sys.float_info.max, advice)
-    step_s = connection_flags.number("--step", given.step, sys.float_info.max, advice)
+    seconds, step_s = (
+        connection_flags.number(f"--{flag}", text, low, high, f"give seconds within {low:g}..{high:g}")
+        for flag, text, (low, high) in (
+            ("seconds", given.seconds, HISTORY_S),
+            ("step", given.step, STEP_S),
+        )
+    )
     with opened(given) as session:
         upstream = upstream_of(session, given)
         history = session.controllers.get(
@@ -218,9 +246,15 @@ def _history(given: argparse.Namespace) -> int:
 
 
 def _audit(given: argparse.Namespace) -> int:
-    asked = {
-        name: vars(given)[name] for name in ("limit", "before", "upstream") if vars(given)[name] is not None
+    asked: dict[str, str | float] = {
+        "limit": _limit(given.limit, MOST_ENTRIES, "a number of changes") or SHOWN
     }
+    if given.before is not None:
+        asked["before"] = connection_flags.whole_number(
+            "--before", given.before, 1, wire.MAX_INTEGER, "the ID of a change"
+        )
+    if given.upstream is not None:
+        asked["upstream"] = connection_flags.name(given.upstream, "an upstream")
     with opened(given) as session:
         answer = session.controllers.get(Audit, AUDIT, **asked)
         session.out.answer(answer.body, audit_log.of_entries(answer.document.entries, session.out.look))

@@ -102,8 +102,15 @@ def test_of_several_tokens_in_a_file_the_first_is_used() -> None:
         (["weights", ".."], "'..' cannot be the name of an upstream"),
         (["pin", "web", "a", "100"], "PERCENT 100: give a number above 0 and below 100"),
         (["pin", "web", "a", "lots"], "PERCENT lots: give a number"),
-        (["history", "web", "--seconds", "-5"], "--seconds -5: give seconds, more than 0"),
+        (["history", "web", "--seconds", "-5"], "--seconds -5: give seconds within 1..86400"),
+        (["history", "web", "--step", "1e999"], "--step 1e999: give seconds within 0..3600"),
         (["watch", "web", "--count", "0"], "--count 0: give a number of ticks"),
+        (["status", "--limit", "10001"], "--limit 10001: give a number of rows within 1..10000, without a"),
+        (["audit", "--limit", "0"], "--limit 0: give a number of changes within 1..1000, without a point"),
+        (["audit", "--before", "5.5"], "--before 5.5: give the ID of a change within 1.."),
+        (["audit", "a b"], "'a b' cannot be the name of an upstream"),
+        (["status", "a b"], "'a b' cannot be the name of an upstream"),
+        (["status", ""], "'' cannot be the name of an upstream"),
         (
             ["weights", "--token-file", "/nonexistent/token"],
             "the token file /nonexistent/token cannot be read: ",
@@ -169,6 +176,12 @@ def test_every_error_answer_has_its_exit_status(status: int, exit_status: int) -
     failure = error_answers.failure("http://a", status, problem(status, detail="why"))
     assert failure.status == exit_status
     assert "why" in str(failure)
+
+
+def test_a_refused_parameter_of_a_reading_request_is_a_mistake_of_the_command_line() -> None:
+    for status, exit_status in ((400, 2), (414, 2), (422, 2), (404, 5), (503, 3)):
+        failure = error_answers.failure("http://a", status, problem(status, detail="why"), reads=True)
+        assert failure.status == exit_status
 
 
 def test_the_mistakes_of_a_document_are_said_once_each() -> None:
