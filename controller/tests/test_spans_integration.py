@@ -65,7 +65,7 @@ def test_a_tick_has_its_steps_and_a_request_one_trace_from_the_client_through_th
         ):
             standby.wait("standby")
             LOCAL.get(f"{standby.url}{WEB_URL}", headers=TRACED).raise_for_status()
-            at_standby = taken.one("second", "GET", trace=TRACE)
+            at_standby = taken.one("second", "GET /v1/upstreams/{upstream}", trace=TRACE)
             at_leader = taken.one("first", "GET /v1/upstreams/{upstream}", trace=TRACE)
             assert (at_standby.parent, at_standby.path) == (CLIENT, WEB_URL)
             assert at_leader.parent == at_standby.id

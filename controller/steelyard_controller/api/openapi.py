@@ -98,6 +98,9 @@ def _complete(document: dict[str, Any], access: Access, rules: Mapping[tuple[str
             is_free = rule.scope == "read" and not rule.always_token and not access.has("read")
             optional: list[dict[str, Any]] = [{}] if is_free else []
             operation["security"] = [] if rule.scope is None else [{"token": []}, *optional]
+            if "{" in path:
+                # `middleware.Problems` refuses unprintable characters before there is a route.
+                operation["responses"] |= {"400": problems.responses(400)[400]}
             for parameter in operation.get("parameters", []):
                 _never_null(parameter)
             operation["responses"].get("422", {}).get("content", {}).pop("application/json", None)
