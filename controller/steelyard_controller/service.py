@@ -202,7 +202,8 @@ class Service:
                 return Declaration(upstream=upstream)
             if self.declaring_service(name) is not None:
                 upstream = discovered.with_pods_kept(upstream, before.upstream, before.pods)
-            return before if upstream == before.upstream else before.changed(upstream)
+            is_same = declarations.differences(before.upstream, upstream) == declarations.UNCHANGED
+            return before if is_same else before.changed(upstream)
 
         return await asyncio.shield(self._change(name, changed, by, dry_run))
 
@@ -329,9 +330,11 @@ class Service:
         self._publish_role()
         await self._write_unconfirmed()
 
-    async def _keep(self, lease: Lease, name: str, after: Declaration | None, entry: audit.Entry) -> None:
+    async def _keep(
+        self, lease: Lease, name: str, after: Declaration | None, entry: audit.Entry | None
+    ) -> None:
         try:
-            await self._store.declare(lease, {name: after}, [entry])
+            await self._store.declare(lease, {name: after}, [entry] if entry else [])
         except Unavailable as error:
             # The store may have stored it without an answer: write the present declaration when it is back.
             self._unconfirmed.add(name)
@@ -350,7 +353,7 @@ class Service:
                 for name, now in true.items()
             ]
             with contextlib.suppress(Unavailable, LeaseLost):
-                await self._store.declare(self.leader_loop.led, true, entries)
+                await self._store.declare(self.leader_loop.led, true, [each for each in entries if each])
                 self._unconfirmed.clear()
 
     def _publish_role(self) -> None:

@@ -5,18 +5,31 @@ a change of thousands of servers, it has the first ones and the number of the ot
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from steelyard_controller.declarations.declaration import Declaration, all_differences
+from steelyard_controller.declarations.declaration import UNCHANGED, Declaration, all_differences
 
 Kind = Literal["token", "person", "agent", "kubernetes", "file", "controller"]
 
-MACHINES: frozenset[Kind] = frozenset({"agent", "kubernetes"})
-"""Automatic authors. Their changes have a log of their own, so that they do not push out people's changes."""
+LOGS = ("people", "machines", "files")
+"""The logs, each with its own bound, so that no origin pushes out the entries of another one.
 
-# The length of each of the two logs. An entry has some 400 bytes; one of the largest change has 50 kB.
+A rollout of thousands of pods, or an edited file of thousands of upstreams, is as many entries at once.
+"""
+
+# `controller` restores a declaration after a person's change that the store did not confirm.
+_LOG_OF: Mapping[Kind, int] = {
+    "token": LOGS.index("people"),
+    "person": LOGS.index("people"),
+    "controller": LOGS.index("people"),
+    "agent": LOGS.index("machines"),
+    "kubernetes": LOGS.index("machines"),
+    "file": LOGS.index("files"),
+}
+
+# The length of each log. An entry has some 400 bytes; one of the largest change has 50 kB.
 KEPT_ENTRIES = 10_000
 
 MOST_CHANGES = 50
@@ -42,9 +55,9 @@ CONTROLLER = Author(name="controller", kind="controller")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A stored entry of the log, and whether its author is a machine."""
+    """A stored entry, and the place of its log among `LOGS`."""
 
-    by_machine: bool
+    log: int
     value: bytes
 
 
@@ -56,8 +69,11 @@ def entry(
     *,
     at_ms: int,
     what: str | None = None,
-) -> Entry:
-    """Return the entry of a change; None is an undeclared upstream."""
+) -> Entry | None:
+    """Return the entry of a change; None: nothing changed. A declaration None is an undeclared upstream."""
+    what = all_differences(before, after) if what is None else what
+    if what == UNCHANGED:
+        return None
     old, new = _fields(before, after), _fields(after, before)
     changes = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     document = {
@@ -68,7 +84,7 @@ def entry(
         "via": author.via,
         "upstream": upstream,
         "revision": None if after is None else after.revision,
-        "what": _cut(all_differences(before, after) if what is None else what),
+        "what": _cut(what),
         "changes": [
             {"field": name, "before": _bounded(old.get(name)), "after": _bounded(new.get(name))}
             for name in changes[:MOST_CHANGES]
@@ -76,7 +92,7 @@ def entry(
         "more": max(0, len(changes) - MOST_CHANGES),
     }
     value = json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
-    return Entry(author.kind in MACHINES, value)
+    return Entry(_LOG_OF[author.kind], value)
 
 
 def decoded(stored: Sequence[tuple[int, bytes]], upstream: str | None) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from pydantic import BaseModel, ValidationError
 
-from steelyard_controller.declarations import discovered
+from steelyard_controller.declarations import discovered, value_text
 from steelyard_controller.declarations.discovered import Condition, Discovered, Pod
 from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.declarations.validation_messages import message
@@ -119,13 +119,12 @@ def with_file(stored: Declaration | None, section: Upstream) -> Declaration | No
         return None
     section_fields = {name: getattr(section, name) for name in section.model_fields_set - {"peers"}}
     merged = {**_fields(stored.upstream), **section_fields, "peers": _merged_peers(stored, section)}
-    return replace(
-        stored,
-        upstream=Upstream(**merged),
-        revision=stored.revision + 1,
-        file_digest=digest,
-        file_peers=named,
-    )
+    applied = replace(stored, file_digest=digest, file_peers=named)
+    upstream = Upstream(**merged)
+    if differences(stored.upstream, upstream) == UNCHANGED:
+        # An edit of the file alone, such as servers in another order.
+        return applied
+    return replace(applied, upstream=upstream, revision=stored.revision + 1)
 
 
 def with_pods(stored: Declaration | None, *, service: str, pods: Sequence[Pod]) -> Declaration | None:
@@ -218,11 +217,10 @@ def differences(before: Upstream | None, after: Upstream | None) -> str:
     if before is None or after is None:
         return "declared" if before is None else "deleted"
     texts = [
-        f"{name} {_shown(old)} -> {_shown(new)}"
+        text
         for name in Upstream.model_fields
         if name != "peers"
-        for old, new in [(getattr(before, name), getattr(after, name))]
-        if old != new
+        for text in value_text.changes(name, getattr(before, name), getattr(after, name))
     ]
     old_peers, new_peers = ({peer.id: peer for peer in each.peers} for each in (before, after))
     texts.extend(f"{peer} removed" for peer in old_peers if peer not in new_peers)
@@ -230,33 +228,27 @@ def differences(before: Upstream | None, after: Upstream | None) -> str:
     for peer in old_peers:
         if peer in new_peers and old_peers[peer] != new_peers[peer]:
             changes = (
-                f"{name} {_shown(getattr(old_peers[peer], name))} -> {_shown(getattr(new_peers[peer], name))}"
+                text
                 for name in Peer.model_fields
-                if getattr(old_peers[peer], name) != getattr(new_peers[peer], name)
+                for text in value_text.changes(
+                    name, getattr(old_peers[peer], name), getattr(new_peers[peer], name)
+                )
             )
             texts.append(f"{peer}: {', '.join(changes)}")
     return "; ".join(texts) or UNCHANGED
 
 
 def all_differences(before: Declaration | None, after: Declaration | None) -> str:
-    """Return `differences`, and the changed conditions of pods."""
+    """Return `differences`, and the changes of the pods' Service and of their conditions."""
     if before is None or after is None:
         return "declared" if before is None else "deleted"
-    conditions = discovered.differences(before.pods, after.pods)
-    if conditions and before.upstream == after.upstream:
-        return conditions
-    return "; ".join(filter(None, (differences(before.upstream, after.upstream), conditions)))
-
-
-def _shown(value: object) -> str:
-    if value is None:
-        return "none"
-    if isinstance(value, dict):
-        value = {
-            name: each.model_dump(exclude_none=True) if isinstance(each, BaseModel) else each
-            for name, each in value.items()
-        }
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    old, new = (each.discovered and each.discovered.service for each in (before, after))
+    texts = [
+        differences(before.upstream, after.upstream),
+        *value_text.changes("Service", old, new),
+        discovered.differences(before.pods, after.pods),
+    ]
+    return "; ".join(text for text in texts if text not in ("", UNCHANGED)) or UNCHANGED
 
 
 def mistakes(error: ValidationError, *, whole: str = "document", between: str = "; ") -> str:

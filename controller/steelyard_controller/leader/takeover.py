@@ -130,7 +130,8 @@ class Takeover:
 
 def _file_entries(controller: str, plan: TakeoverPlan) -> dict[str, Entry]:
     author, now_ms = Author(name="the configuration file", kind="file", via=controller), time.time() * 1000
-    return {
+    entries = {
         name: audit.entry(author, name, before, plan.declarations[name], at_ms=round(now_ms))
         for name, before in plan.before_file.items()
     }
+    return {name: entry for name, entry in entries.items() if entry is not None}

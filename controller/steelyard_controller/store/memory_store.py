@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from steelyard_controller.declarations.audit import KEPT_ENTRIES, Entry
+from steelyard_controller.declarations.audit import KEPT_ENTRIES, LOGS, Entry
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.store.interface import StoredDeclarations
 from steelyard_controller.store.lease import Lease
@@ -24,10 +24,7 @@ class MemoryStore:
         self._saved: dict[str, SavedState] = {}
         self._moments: dict[str, deque[tuple[float, bytes]]] = {}
         self._entries = 0
-        self._audit: tuple[deque[tuple[int, bytes]], ...] = (
-            deque(maxlen=KEPT_ENTRIES),
-            deque(maxlen=KEPT_ENTRIES),
-        )
+        self._audit: list[deque[tuple[int, bytes]]] = [deque(maxlen=KEPT_ENTRIES) for _ in LOGS]
 
     async def open(self) -> None:
         """Do nothing."""
@@ -61,7 +58,7 @@ class MemoryStore:
         """Keep declarations until the process ends."""
         for entry in audit:
             self._entries += 1
-            self._audit[entry.by_machine].append((self._entries, entry.value))
+            self._audit[entry.log].append((self._entries, entry.value))
         for upstream, declaration in changes.items():
             if declaration is not None:
                 self._declarations[upstream] = declaration

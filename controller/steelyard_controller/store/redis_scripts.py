@@ -45,23 +45,24 @@ if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])
 """
 
-# KEYS: lease, declarations, the two audit logs, the keys to delete.
-# ARGV: the caller's lease; the length of a log; the number of entries here. Each entry is its log (0, 1) and
-# its value. Each declaration is its name and its value; an empty value deletes.
+# KEYS: lease, declarations, the audit logs, the keys to delete.
+# ARGV: the caller's lease; the length of a log; the number of logs; the number of entries here. Each entry is
+# its log (0 for the first) and its value. Each declaration is its name and its value; an empty value deletes.
 # A script that fails undoes nothing. So the calls that may fail come first (HLEN: a key of another type;
-# XADD). Ids are times. They are unique among both logs, so that the two can be read as one.
+# XADD). Ids are times. They are unique among all logs, so that they can be read as one.
 DECLARE = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('HLEN', KEYS[2])
 local id = 0
-for log = 3, 4 do
+local first_gone = 3 + ARGV[3]
+for log = 3, first_gone - 1 do
     local newest = redis.call('XREVRANGE', KEYS[log], '+', '-', 'COUNT', 1)[1]
     id = math.max(id, newest and tonumber(string.match(newest[1], '^%d+')) or 0)
 end
 local now = redis.call('TIME')
 id = math.max(id, now[1] * 1000 + math.floor(now[2] / 1000))
-local declared = 4 + 2 * ARGV[3]
-for i = 4, declared - 1, 2 do
+local declared = 5 + 2 * ARGV[4]
+for i = 5, declared - 1, 2 do
     id = id + 1
     local key = KEYS[3 + ARGV[i]]
     redis.call('XADD', key, 'MAXLEN', '~', ARGV[2], string.format('%.0f-0', id), 'e', ARGV[i + 1])
@@ -73,7 +74,7 @@ for i = declared, #ARGV, 2 do
         redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1])
     end
 end
-for i = 5, #KEYS do redis.call('DEL', KEYS[i]) end
+for i = first_gone, #KEYS do redis.call('DEL', KEYS[i]) end
 return 1
 """
 

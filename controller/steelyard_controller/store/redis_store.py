@@ -9,6 +9,7 @@
     steelyard:1:history:<upstream>   a stream of moments, capped
     steelyard:1:audit:people         a stream of changes with their authors, capped
     steelyard:1:audit:machines       the same for agents and Kubernetes
+    steelyard:1:audit:files          the same for configuration files
 
 In a Redis Cluster they begin with `{steelyard}:`. So all of them are on one
 node, because a script reads and writes several at once.
@@ -42,7 +43,7 @@ from redis.exceptions import (
 from steelyard_protocol import wire
 
 from steelyard_controller.declarations import declaration as declarations
-from steelyard_controller.declarations.audit import KEPT_ENTRIES, Entry
+from steelyard_controller.declarations.audit import KEPT_ENTRIES, LOGS, Entry
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.store import lease as leases
 from steelyard_controller.store import redis_scripts as scripts
@@ -102,7 +103,7 @@ class RedisStore:
         tag = CLUSTER_TAG if read.kind == "cluster" else "steelyard"
         self._schema, self._prefix = f"{tag}:schema", f"{tag}:{SCHEMA}:"
         self._lease, self._declarations = f"{self._prefix}lease", f"{self._prefix}declarations"
-        self._audit = [f"{self._prefix}audit:people", f"{self._prefix}audit:machines"]
+        self._audit = [f"{self._prefix}audit:{name}" for name in LOGS]
 
     async def open(self) -> None:
         """Check the schema."""
@@ -171,9 +172,9 @@ class RedisStore:
         """Store declarations, or delete upstreams, in one script with their audit entries."""
         gone = [name for name, declaration in changes.items() if declaration is None]
         about = [key for name in gone for key in (self._state_key(name), self._history_key(name))]
-        arguments: list[Any] = [leases.encode(lease), KEPT_ENTRIES, len(audit)]
+        arguments: list[Any] = [leases.encode(lease), KEPT_ENTRIES, len(self._audit), len(audit)]
         for entry in audit:
-            arguments += [int(entry.by_machine), entry.value]
+            arguments += [entry.log, entry.value]
         for name, declaration in changes.items():
             arguments += [name, b"" if declaration is None else declarations.encode(declaration)]
         keys = [self._lease, self._declarations, *self._audit, *about]

@@ -151,6 +151,15 @@ def test_put_creates_then_changes_then_changes_nothing(own: TestClient) -> None:
     changed = own.put(path, json={**WEB, "picker": "least_conn"})
     assert (changed.status_code, changed.headers["etag"]) == (200, '"2"')
     assert own.get(path).json()["upstream"] == "shop"
+    entries = own.get("/v1/audit").json()["entries"]
+    reordered = own.put(path, json={**WEB, "picker": "least_conn", "peers": WEB["peers"][::-1]})
+    assert (reordered.status_code, reordered.headers["etag"], reordered.json()) == (
+        200,
+        '"2"',
+        changed.json(),
+    )
+    assert own.get("/v1/audit").json()["entries"] == entries
+    assert [each["what"] for each in entries[:2]] == ["picker vnswrr2 -> least_conn", "declared"]
 
 
 def test_a_dry_run_says_what_a_put_would_undo_and_changes_nothing(own: TestClient) -> None:

@@ -1,10 +1,11 @@
 """The entries of the audit log: their contents and their largest size."""
 
 import json
-from typing import Any
+from dataclasses import replace
+from typing import Any, get_args
 
 from steelyard_controller.declarations import audit
-from steelyard_controller.declarations.audit import Author
+from steelyard_controller.declarations.audit import LOGS, Author, Entry
 from steelyard_controller.declarations.declaration import Declaration, with_patch, with_peer, without_peer
 from steelyard_controller.declarations.discovered import Discovered
 from steelyard_controller.declarations.upstream import Peer, Upstream
@@ -15,8 +16,14 @@ WEB = Declaration(
 )
 
 
+def written(by: Author, before: Declaration | None, after: Declaration | None, *, at_ms: int) -> Entry:
+    entry = audit.entry(by, "web", before, after, at_ms=at_ms)
+    assert entry is not None
+    return entry
+
+
 def said(before: Declaration | None, after: Declaration | None, by: Author = ANNA) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(audit.entry(by, "web", before, after, at_ms=5).value)
+    document: dict[str, Any] = json.loads(written(by, before, after, at_ms=5).value)
     return document
 
 
@@ -72,21 +79,31 @@ def test_a_pod_that_is_not_ready_is_said() -> None:
     ]
 
 
-def test_what_machines_do_is_told_from_what_people_do() -> None:
-    machines = {
-        kind
-        for kind in ("token", "person", "agent", "kubernetes", "file", "controller")
-        if audit.entry(Author(name="x", kind=kind), "web", None, WEB, at_ms=1).by_machine
+def test_people_machines_and_files_have_logs_of_their_own() -> None:
+    logs = {
+        kind: LOGS[written(Author(name="x", kind=kind), None, WEB, at_ms=1).log]
+        for kind in get_args(audit.Kind)
     }
-    assert machines == {"agent", "kubernetes"}
+    assert logs == {
+        "token": "people", "person": "people", "controller": "people",
+        "agent": "machines", "kubernetes": "machines", "file": "files",
+    }  # fmt: skip
+
+
+def test_a_change_of_nothing_has_no_entry() -> None:
+    other_order = Upstream(law="static", peers=WEB.upstream.peers[::-1])
+    assert audit.entry(ANNA, "web", WEB, WEB.changed(other_order), at_ms=5) is None
+
+
+def test_a_service_that_takes_an_upstream_over_is_said() -> None:
+    taken = replace(WEB, discovered=Discovered(service="shop/web", conditions={}), revision=2)
+    assert said(WEB, taken)["what"] == "Service none -> shop/web"
 
 
 def test_an_entry_of_a_huge_change_is_bounded() -> None:
     peers = [Peer(id=f"server-{n}", address=f"{'h' * 60}.example.org:80") for n in range(10_000)]
     names = [f"edge-{n}" for n in range(10_000)]
-    entry = audit.entry(
-        ANNA, "web", None, Declaration(upstream=Upstream(peers=peers, load_balancers=names)), at_ms=5
-    )
+    entry = written(ANNA, None, Declaration(upstream=Upstream(peers=peers, load_balancers=names)), at_ms=5)
     assert len(entry.value) < 60_000
     document = json.loads(entry.value)
     assert len(document["changes"]) == 50
@@ -97,7 +114,7 @@ def test_an_entry_of_a_huge_change_is_bounded() -> None:
 
 
 def test_what_cannot_be_read_is_left_out() -> None:
-    good = audit.entry(ANNA, "web", None, WEB, at_ms=5).value
+    good = written(ANNA, None, WEB, at_ms=5).value
     stored = [(9, good), (8, b"\xff"), (7, b"[]"), (6, b"[" * 100_000), (5, good.replace(b"web", b"api"))]
     assert [each["id"] for each in audit.decoded(stored, None)] == [9, 5]
     assert [each["id"] for each in audit.decoded(stored, "api")] == [5]

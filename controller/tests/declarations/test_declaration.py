@@ -129,6 +129,16 @@ def test_a_null_that_is_added_to_a_server_of_the_file_lifts_what_was_set_over_re
     assert applied.upstream.peers == FILE.peers
 
 
+def test_a_file_with_its_servers_in_another_order_changes_nothing() -> None:
+    stored = with_file(None, FILE)
+    assert stored is not None
+    section_reordered = FILE.model_copy(update={"peers": FILE.peers[::-1]})
+    applied = with_file(stored, section_reordered)
+    assert applied is not None
+    assert (applied.upstream, applied.revision) == (stored.upstream, stored.revision)
+    assert with_file(applied, section_reordered) is None
+
+
 def test_a_peer_that_leaves_the_file_is_gone_and_a_registered_one_stays() -> None:
     stored = with_file(None, FILE)
     assert stored is not None
@@ -176,7 +186,28 @@ def test_a_peer_keeps_its_place_when_it_changes_and_comes_last_when_it_is_new() 
         (
             Upstream(),
             section(indicators={"cpu": {}, "workers": {"knee": 0.5}}),
-            "indicators none -> {'cpu': {}, 'workers': {'knee': 0.5}}",
+            "indicators none -> {cpu: {}, workers: {knee: 0.5}}",
+        ),
+        (Upstream(), section(check={"path": "/healthz"}), "check none -> {path: /healthz}"),
+        (
+            section(check={"path": "/healthz"}),
+            section(check={"path": "/healthz", "interval_s": 5, "statuses": [200, 204]}),
+            "check.statuses none -> [200, 204]; check.interval_s 2 -> 5",
+        ),
+        (
+            section(check={"path": "/", "tls": True, "tls_server_name": "web.internal"}),
+            section(check={"path": "/", "tls": True, "tls_verify": False}),
+            "check.tls_server_name web.internal -> none; check.tls_verify true -> false",
+        ),
+        (
+            section(blend={"law": "paper", "percent": 10}),
+            section(blend={"law": "paper", "percent": 50}, load_balancers=["edge-1", "edge-2"]),
+            "blend.percent 10 -> 50; load_balancers [edge-1] -> [edge-1, edge-2]",
+        ),
+        (
+            section(shadows={"paper": {}}, parameters={"H": 0.1 + 0.2}),
+            section(parameters={"H": 0.5}, max_conns=1_000_000),
+            "parameters.H 0.3 -> 0.5; shadows.paper {} -> none; max_conns none -> 1000000",
         ),
         (Upstream(), Upstream(picker="chash", peers=[A]), "picker vnswrr2 -> chash; a added (10.0.0.1:80)"),
     ],

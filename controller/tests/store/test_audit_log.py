@@ -21,7 +21,8 @@ from testing.waiting import PATIENCE_S
 pytestmark = pytest.mark.integration
 
 WEB = Declaration(upstream=Upstream(peers=[Peer(id="a", address="10.0.0.1:80")]))
-PEOPLE, MACHINES = "steelyard:1:audit:people", "steelyard:1:audit:machines"
+KEYS = tuple(f"steelyard:1:audit:{name}" for name in audit.LOGS)
+PEOPLE, MACHINES, FILES = KEYS
 
 
 def run(store: Store, steps: Callable[[Any, Lease], Awaitable[None]]) -> None:
@@ -51,7 +52,8 @@ def test_entries_of_people_and_machines_come_in_one_order_and_in_pages(
     async def steps(store: Store, lease: Lease) -> None:
         assert await store.audit(before=None, most=5) == []
         for number in range(0, 10, 2):
-            pair = [Entry(False, b"%d" % number), Entry(True, b"%d" % (number + 1))]
+            log = number // 2 % 3
+            pair = [Entry(log, b"%d" % number), Entry((log + 1) % 3, b"%d" % (number + 1))]
             await store.declare(lease, {"web": WEB}, pair)
         entries = await store.audit(before=None, most=100)
         assert [value for _, value in entries] == [b"%d" % number for number in range(9, -1, -1)]
@@ -63,22 +65,28 @@ def test_entries_of_people_and_machines_come_in_one_order_and_in_pages(
             before = part[-1][0]
         assert paged == entries
         # The entries of an upstream outlive it.
-        await store.declare(lease, {"web": None}, [Entry(False, b"gone")])
+        await store.declare(lease, {"web": None}, [Entry(0, b"gone")])
         assert [value for _, value in await store.audit(before=None, most=2)] == [b"gone", b"9"]
 
     run(make(redis_server), steps)
 
 
 @BOTH
-def test_what_machines_do_pushes_out_nothing_that_people_did(
+def test_what_machines_and_files_do_pushes_out_nothing_that_people_did(
     redis_server: Daemon, make: Callable[[Daemon], Store]
 ) -> None:
     async def steps(store: Store, lease: Lease) -> None:
-        await store.declare(lease, {"web": WEB}, [Entry(False, b"anna")])
-        await store.declare(lease, {"web": WEB}, [Entry(True, b"agent")] * (audit.KEPT_ENTRIES + 500))
-        entries = await store.audit(before=None, most=2 * audit.KEPT_ENTRIES)
+        of = {log: [Entry(number, log.encode())] for number, log in enumerate(audit.LOGS)}
+        await store.declare(lease, {"web": WEB}, of["people"] + of["files"])
+        await store.declare(lease, {"web": WEB}, of["machines"] * (audit.KEPT_ENTRIES + 500))
+        entries = await store.audit(before=None, most=3 * audit.KEPT_ENTRIES)
         assert len(entries) < audit.KEPT_ENTRIES + 200
-        assert entries[-1][1] == b"anna"
+        assert [value for _, value in entries[-2:]] == [b"files", b"people"]
+        # Nor does a file with thousands of upstreams, which is edited a few times.
+        await store.declare(lease, {"web": WEB}, of["files"] * (audit.KEPT_ENTRIES + 500))
+        entries = await store.audit(before=None, most=3 * audit.KEPT_ENTRIES)
+        assert len(entries) < 2 * audit.KEPT_ENTRIES + 400
+        assert (entries[0][1], entries[-1][1]) == (b"files", b"people")
 
     run(make(redis_server), steps)
 
@@ -87,21 +95,21 @@ def test_a_change_without_its_entry_is_none(redis_server: Daemon) -> None:
     hand: Any = plain.Redis(port=redis_server.port)
 
     async def steps(store: Store, lease: Lease) -> None:
-        for key in (PEOPLE, MACHINES):
+        for log, key in enumerate(KEYS):
             hand.set(key, "something else")
-            with pytest.raises(Rejected, match=f"{PEOPLE}.*it stays there until you delete it"):
-                await store.declare(lease, {"web": WEB}, [Entry(key == MACHINES, b"1")])
+            with pytest.raises(Rejected, match=f"{PEOPLE}.*{FILES}.*it stays there until you delete it"):
+                await store.declare(lease, {"web": WEB}, [Entry(log, b"1")])
             assert (await store.declarations()).known == {}
             hand.delete(key)
         # There is no entry without its change.
         hand.set("steelyard:1:declarations", "something else")
         with pytest.raises(Rejected):
-            await store.declare(lease, {"web": WEB}, [Entry(False, b"1")])
+            await store.declare(lease, {"web": WEB}, [Entry(0, b"1")])
         assert hand.exists(PEOPLE) == 0
         hand.delete("steelyard:1:declarations")
         old = Lease(holder="two", boot="1", url="", term=1)
         with pytest.raises(LeaseLost):
-            await store.declare(old, {"web": WEB}, [Entry(False, b"1")])
+            await store.declare(old, {"web": WEB}, [Entry(0, b"1")])
         assert hand.exists(PEOPLE) == 0
 
     run(in_redis(redis_server), steps)
@@ -111,10 +119,10 @@ def test_who_takes_entries_out_by_hand_stops_no_change(redis_server: Daemon) -> 
     hand: Any = plain.Redis(port=redis_server.port)
 
     async def steps(store: Store, lease: Lease) -> None:
-        await store.declare(lease, {"web": WEB}, [Entry(False, b"1"), Entry(False, b"2")])
+        await store.declare(lease, {"web": WEB}, [Entry(0, b"1"), Entry(0, b"2")])
         hand.xdel(PEOPLE, hand.xrevrange(PEOPLE, count=1)[0][0])
         hand.xadd(MACHINES, {"e": b"a clock of tomorrow"}, id="9000000000000-5")
-        await store.declare(lease, {"web": WEB}, [Entry(False, b"3"), Entry(True, b"4")])
+        await store.declare(lease, {"web": WEB}, [Entry(0, b"3"), Entry(1, b"4")])
         entries = await store.audit(before=None, most=9)
         assert [value for _, value in entries] == [b"4", b"3", b"a clock of tomorrow", b"1"]
 
