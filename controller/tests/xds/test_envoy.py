@@ -270,6 +270,27 @@ def test_requests_are_credited_however_an_address_is_spelled(
             web.stop()
 
 
+def test_two_envoys_of_one_name_at_two_controllers_are_a_fault(steelyard: Steelyard, tmp_path: Path) -> None:
+    ports = free_port(), free_port()
+    folders = tmp_path / "one", tmp_path / "other"
+    with contextlib.ExitStack() as stack:
+        leader = stack.enter_context(steelyard.controller(ports[0]))
+        stack.enter_context(steelyard.controller(ports[1], role="standby"))
+        edges = []
+        for folder, port in zip(folders, ports, strict=True):
+            folder.mkdir()
+            edges.append(stack.enter_context(envoy(folder, documented(), [port])))
+        for edge in edges:
+            _until(edge.weights, steelyard.by_port(WEIGHTS))
+
+        def degraded() -> str:
+            for edge in edges:
+                edge.requests(5)
+            return str(LOCAL.get(f"{leader.url}/readyz").json()["degraded"])
+
+        wait_until(lambda: "two programs report as edge-1" in degraded(), degraded)
+
+
 def _by_itself(api_type: str) -> Any:
     document = documented()
     source = document.pop("dynamic_resources")["ads_config"] | {"api_type": api_type}
