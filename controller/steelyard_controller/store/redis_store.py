@@ -32,22 +32,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from redis.exceptions import (
-    AskError,
-    AuthenticationError,
-    ClusterCrossSlotError,
-    ClusterDownError,
-    RedisError,
-    ResponseError,
-)
+from redis.exceptions import AuthenticationError, RedisError, ResponseError
 from steelyard_protocol import wire
 
 from steelyard_controller.declarations import declaration as declarations
 from steelyard_controller.declarations.audit import KEPT_ENTRIES, LOGS, Entry
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.store import lease as leases
+from steelyard_controller.store import redis_errors, redis_url
 from steelyard_controller.store import redis_scripts as scripts
-from steelyard_controller.store import redis_url
 from steelyard_controller.store import saved_state as states
 from steelyard_controller.store.interface import SCHEMA, LeaseLost, Rejected, StoredDeclarations, Unavailable
 from steelyard_controller.store.lease import Lease
@@ -263,13 +256,14 @@ class RedisStore:
             self._took(time.monotonic() - began_s)
 
     async def _of_library(self, error: Exception, keys: Sequence[str]) -> Unavailable:
-        if isinstance(error, AskError | ClusterDownError):
+        code = redis_errors.cluster_code(error)
+        if code in redis_errors.ELSEWHERE:
             await self._redis.find_again()
             await self._patient.find_again()
         if isinstance(error, AuthenticationError):
             # Redis's own message is about HELLO, a command that nobody typed.
             return Unavailable("Redis refuses the user and the password of --state-url, or requires one")
-        if isinstance(error, AskError | ClusterCrossSlotError | ClusterDownError):
+        if code is not None:
             if self._kind == "server":
                 return Unavailable("this Redis is a node of a cluster: write redis+cluster:// in --state-url")
             return Unavailable("a failover is under way: another node has the keys by now")
@@ -286,7 +280,7 @@ class RedisStore:
             )
         if isinstance(error, ResponseError):
             return Rejected(f"{', '.join(keys)}: {text}")
-        return Unavailable(text or type(error).__name__)
+        return Unavailable(redis_errors.text(error))
 
     def _read_lease(self, text: bytes) -> Lease:
         lease = leases.decode(text)

@@ -20,6 +20,7 @@ from steelyard_protocol.weight_table import TablePeer, WeightTable
 from steelyard_protocol.wire import Refused
 
 from testing.daemons import Daemon
+from testing.memcached_ttl import ttl_s
 from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
@@ -46,7 +47,8 @@ class Meddled(MemcachedPool):
     def __init__(self, address: str, value: Callable[[int], bytes], *, times: int) -> None:
         super().__init__(address)
         host, port = address.split(":")
-        self._other = Client((host, int(port)))
+        self._port = int(port)
+        self._other = Client((host, self._port))
         self._value = value
         self._times = times
         self.writes = 0
@@ -63,8 +65,7 @@ class Meddled(MemcachedPool):
 
     def ttl_s(self, at: str) -> int:
         """Return the seconds until a value expires; 0: it is gone."""
-        said = self._other.raw_command(f"mg {at} t", end_tokens=b"\r\n")
-        return 0 if said.startswith(b"EN") else int(said.split(b"t")[1])
+        return ttl_s(self._port, at)
 
     def close(self) -> None:
         self._other.close()
