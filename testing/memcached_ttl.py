@@ -1,4 +1,4 @@
-"""The time to live of a value in Memcached, by a socket: pymemcache before 4 sends no command of the caller's."""
+"""The time to live of a value in Memcached, by a socket: pymemcache 3.5 cannot send this command."""
 
 import socket
 

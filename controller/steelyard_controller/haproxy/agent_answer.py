@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from steelyard_protocol import wire
-from steelyard_protocol.haproxy_weights import MAX_HAPROXY_WEIGHT, haproxy_weights
+from steelyard_protocol.haproxy_weights import MAX_HAPROXY_WEIGHT
 
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.tick.outcome import Outcome
@@ -55,9 +55,11 @@ def question(line: bytes) -> Question | None:
     return Question(upstream=words["upstream"], peer=words["peer"], configured=configured)
 
 
-def rows(outcome: Outcome, declaration: Declaration) -> Mapping[str, Row]:
-    """Return the parts of each peer's answer; `declaration` distinguishes a person's state from a pod's."""
-    weights = haproxy_weights(outcome.table)
+def rows(outcome: Outcome, declaration: Declaration, weights: Mapping[str, int]) -> Mapping[str, Row]:
+    """Return the parts of each peer's answer, with these weights in HAProxy.
+
+    `declaration` distinguishes a person's state from a pod's.
+    """
     by_person = {peer.id for peer in declaration.upstream.peers if peer.state != "up"}
     pods = {peer for peer in declaration.pods if peer not in by_person}
     return {

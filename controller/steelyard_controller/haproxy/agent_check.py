@@ -10,11 +10,15 @@ nothing in HAProxy, which keeps its weights.
 
 import asyncio
 import logging
+import random
 from collections.abc import Mapping
+
+from steelyard_protocol.haproxy_weights import haproxy_weights
 
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.haproxy import agent_answer
 from steelyard_controller.haproxy.agent_answer import Row
+from steelyard_controller.haproxy.held_weights import HeldWeights
 from steelyard_controller.service import Service
 from steelyard_controller.tick.outcome import Outcome
 
@@ -49,6 +53,7 @@ class AgentCheck:
         self.open: set[asyncio.WriteTransport] = set()
         self._server: asyncio.Server | None = None
         self._rows: dict[str, tuple[Outcome, Mapping[str, Row]]] = {}
+        self._held: dict[str, HeldWeights] = {}
         self._complained: set[str] = set()
 
     async def start(self, host: str, port: int) -> None:
@@ -77,10 +82,12 @@ class AgentCheck:
             )  # fmt: skip
         if self._controller.role != "leader":
             self._rows.clear()
+            self._held.clear()
             return agent_answer.line("", "this controller does not lead; ask the leader")
         view = self._controller.views.get(question.upstream)
         if view is None:
             self._rows.pop(question.upstream, None)
+            self._held.pop(question.upstream, None)
             return self._complain(
                 "unknown-upstream", f"upstream {question.upstream}",
                 f"there is no upstream {question.upstream}: declare it, or correct agent-send",
@@ -139,7 +146,9 @@ class AgentCheck:
     def _rows_of(self, upstream: str, outcome: Outcome, declaration: Declaration) -> Mapping[str, Row]:
         known = self._rows.get(upstream)
         if known is None or known[0] is not outcome:
-            known = self._rows[upstream] = (outcome, agent_answer.rows(outcome, declaration))
+            held = self._held.setdefault(upstream, HeldWeights(random.random))
+            weights = held.next(haproxy_weights(outcome.table), outcome.now_s)
+            known = self._rows[upstream] = (outcome, agent_answer.rows(outcome, declaration, weights))
         return known[1]
 
 

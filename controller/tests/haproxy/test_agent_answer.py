@@ -1,5 +1,6 @@
 """The answers to HAProxy about a peer."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.discovered import Condition, Discovered
 from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.haproxy import agent_answer
-from steelyard_controller.haproxy.agent_answer import Question
+from steelyard_controller.haproxy.agent_answer import Question, Row
 from steelyard_controller.messages.inbox import Inbox, Received
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import Outcome
@@ -52,8 +53,12 @@ def _sample(peer: str, **changes: Any) -> SampleRecord:
     return record
 
 
+def _rows(outcome: Outcome, declared: Declaration = DECLARED) -> Mapping[str, Row]:
+    return agent_answer.rows(outcome, declared, haproxy_weights(outcome.table))
+
+
 def _answer(outcome: Outcome, peer: str, configured: int = 100) -> bytes:
-    return agent_answer.answer(agent_answer.rows(outcome, DECLARED)[peer], configured)
+    return agent_answer.answer(_rows(outcome)[peer], configured)
 
 
 def _taken(weight: int, percent: int) -> int:
@@ -119,7 +124,7 @@ def test_a_pods_condition_is_not_said_to_be_a_persons(
         upstream=Upstream(law="static", peers=peers),
         discovered=Discovered(service="shop/web", conditions={"p0": condition, "p1": "ready"}),
     )
-    row = agent_answer.rows(_outcome([1, 1], p0=state), declared)["p0"]
+    row = _rows(_outcome([1, 1], p0=state), declared)["p0"]
     assert agent_answer.answer(row, 100).endswith(b"#" + why + b"\n")
 
 
@@ -137,7 +142,7 @@ def test_an_agent_that_stops_drains_nobody() -> None:
 
 
 def test_an_upstream_without_peers_has_no_rows() -> None:
-    assert agent_answer.rows(_outcome([]), DECLARED) == {}
+    assert _rows(_outcome([])) == {}
 
 
 @given(weights=st.lists(st.integers(1, 1_000_000), min_size=1, max_size=30))

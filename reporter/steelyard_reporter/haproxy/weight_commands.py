@@ -22,15 +22,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from steelyard_protocol import peer_address
-from steelyard_protocol.haproxy_weights import haproxy_weights
+from steelyard_protocol.haproxy_weights import haproxy_weights, is_near
 from steelyard_protocol.name_list import shown
 from steelyard_protocol.weight_table import TablePeer, WeightTable
 
 from steelyard_reporter.haproxy.show_stat import ServerRow, Servers
-
-# A change of a weight below this share is near; a law's steps at rest are mostly smaller. A step of 1 is
-# rounding.
-NEAR_SHARE = 0.05
 
 # Servers that a line names.
 MOST_NAMED = 3
@@ -90,11 +86,6 @@ def plan(
                 commands.extend(_addition(f"{backend}/{name}", peer, weights[name], keywords))
                 added.add(name)
     return Batch(commands=tuple(commands), added=frozenset(added))
-
-
-def is_near(before: int, now: int) -> bool:
-    """Return whether a change of a weight is small."""
-    return abs(now - before) <= max(1.0, NEAR_SHARE * before)
 
 
 def mismatches(

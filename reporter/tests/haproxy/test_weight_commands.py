@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 from steelyard_protocol import weight_table
+from steelyard_protocol.haproxy_weights import is_near
 from steelyard_protocol.weight_table import State, TablePeer, WeightTable
 from steelyard_protocol.wire import Refused
 from steelyard_reporter.haproxy import show_stat, weight_commands
@@ -83,10 +84,10 @@ def test_small_changes_wait_and_states_do_not() -> None:
 
 
 def test_a_step_of_one_is_rounding_and_waits() -> None:
-    assert weight_commands.is_near(1, 2)
-    assert weight_commands.is_near(14, 15)
-    assert not weight_commands.is_near(14, 16)
-    assert weight_commands.is_near(256, 244)
+    assert is_near(1, 2)
+    assert is_near(14, 15)
+    assert not is_near(14, 16)
+    assert is_near(256, 244)
 
 
 def test_servers_take_turns_at_being_ordered_first() -> None:
