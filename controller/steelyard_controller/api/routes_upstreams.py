@@ -25,9 +25,9 @@ from steelyard_controller.declarations.declaration import Declaration, differenc
 from steelyard_controller.declarations.upstream import Upstream
 from steelyard_controller.service import Service
 from steelyard_controller.tick import ranking
-from steelyard_controller.tick.outcome import headroom_of
 from steelyard_controller.tick.overview import of_view, overview
 from steelyard_controller.tick.ranking import Standings
+from steelyard_controller.tick.upstream_zones import crossing
 
 EXAMPLE = {
     "law": "steelyard",
@@ -65,7 +65,7 @@ def routes(service: Service) -> APIRouter:
         controller = service.faults_document()
 
         def made() -> Response:
-            headers, matching = dict[str, str](), len(views)
+            headers, matching, totals = dict[str, str](), len(views), dict[str, object]()
             for gone in standings.keys() - views.keys():
                 standings.pop(gone, None)
             common = standings.common(views)
@@ -79,12 +79,14 @@ def routes(service: Service) -> APIRouter:
                 ]
             else:
                 listed, matching = ranking.upstreams(views, view, standings, common)
+                totals = {"totals": ranking.totals(views, standings, common)}
             document = {
                 "controller": controller,
                 "troubles": common.lines(),
                 "upstreams": [_summary(each) for each in listed],
                 "total": len(views),
                 "matching": matching,
+                **totals,
             }
             return Response(
                 json.dumps(document, separators=(",", ":")), media_type=request_body.JSON, headers=headers
@@ -217,6 +219,7 @@ async def _put(
 
 def _summary(listed: ranking.Listed) -> dict[str, object]:
     cycle, declared, outcome = listed.cycle, listed.cycle.declaration, listed.cycle.outcome
+    room = listed.standing.headroom
     return {
         "name": cycle.name,
         "law": declared.upstream.law,
@@ -225,7 +228,15 @@ def _summary(listed: ranking.Listed) -> dict[str, object]:
         "revision": declared.revision,
         "ready": outcome is not None,
         "degraded": [] if outcome is None else list(outcome.degraded),
-        "headroom": None if outcome is None else headroom_of(outcome).ratio,
+        "level": listed.standing.level,
+        "up": 0 if outcome is None else sum(peer.state == "up" for peer in outcome.table.peers),
+        "requests_per_s": None if outcome is None else outcome.carries_per_s,
+        "failed_per_s": None if outcome is None else ranking.failed_per_s(outcome),
+        "headroom": room.ratio,
+        "left_per_s": room.left_per_s,
+        "could_carry_per_s": room.could_carry_per_s,
+        "headroom_unknown": room.unknown,
+        "crossing": None if outcome is None else crossing(outcome),
         "troubles": list(listed.standing.troubles),
         "found": list(listed.matches),
     }

@@ -9,9 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from steelyard_controller.declarations.discovered import Condition
 from steelyard_controller.declarations.upstream import Check
+from steelyard_controller.tick.ranking import Level
 
 State = Literal["up", "drain", "down", "backup"]
 Known = float | None
+LEVEL = "how much it needs a person: it does not work, it may soon not, something is unusual, or nothing is"
 
 
 def shown(example: object, description: str | None = None) -> Any:  # noqa: ANN401 - of the field's type
@@ -68,9 +70,37 @@ class Summary(BaseModel):
     revision: int = shown(4, "raised by every change of the declaration")
     ready: bool = Field(description="whether it has had its first tick")
     degraded: list[str] = shown([], "its own faults, one a line")
-    headroom: Known = shown(0.29, "ratio of its headroom; null: unknown, its overview has the reason")
+    level: Level = shown("notice", LEVEL)
+    up: int = shown(3, "servers that are up")
+    requests_per_s: Known = shown(812.0, "requests/s that end, over some 10 s")
+    failed_per_s: Known = shown(0.0, "those among the last tick's that failed")
+    headroom: Known = shown(0.29, "ratio of its headroom; null: unknown")
+    left_per_s: Known = shown(400.0, "requests/s of its headroom; below 0: it lacks these")
+    could_carry_per_s: Known = shown(1400.0, "requests/s that it could carry without high load")
+    headroom_unknown: str | None = shown(None, "why the headroom is unknown")
+    crossing: Known = shown(0.02, "part of the requests that leaves its zone; null: no zones")
     troubles: list[str] = shown(["1 of 3 servers: draining"], "troubles, the worst first")
     found: list[str] = shown([], "first three servers that a search matches, unless it matches the upstream")
+
+
+class Tightest(BaseModel):
+    """The upstream with the least headroom."""
+
+    name: str = shown("web")
+    headroom: float = shown(0.29)
+
+
+class FleetTotals(BaseModel):
+    """All upstreams together: their number by level, and sums."""
+
+    fault: int = shown(0)
+    warning: int = shown(0)
+    notice: int = shown(1)
+    well: int = shown(0)
+    servers: int = shown(3)
+    requests_per_s: float = shown(812.0)
+    failed_per_s: float = shown(0.0)
+    tightest: Tightest | None = Field(description="null: no headroom is known")
 
 
 class ControllerFaults(BaseModel):
@@ -90,6 +120,9 @@ class Upstreams(BaseModel):
     upstreams: list[Summary]
     total: int = shown(1, "how many upstreams there are")
     matching: int = shown(1, "upstreams that match the search")
+    totals: Annotated[
+        FleetTotals, Field(default=None, description="of all upstreams; absent for pages by names")
+    ]
 
 
 class Thresholds(BaseModel):
@@ -149,6 +182,7 @@ class LoadBalancer(BaseModel):
     silent: bool = Field(description="whether its reports are late, by the same rule as a server's samples")
     declared: bool = Field(description="false: it announced itself, and is forgotten a minute after it left")
     rung: str | None = shown("fresh", "source of its weights")
+    zone: str | None = shown("eu-1a", "zone; null: none")
     order: list[int] | None = shown([3, 118], "(term, generation) of its weight table")
 
 
@@ -223,6 +257,19 @@ class ZoneTraffic(BaseModel):
     crosses_per_s: float = shown(12.0)
 
 
+class ZoneRow(ZoneTraffic):
+    """A zone's servers and load balancers; null is "not known", and the zone null is "no zone"."""
+
+    zone: str | None = shown("eu-1a")
+    servers: int = shown(3)
+    up: int = shown(3)
+    share: float = shown(0.5, "part of all weights")
+    load_balancers: list[str] = shown(["edge-1"])
+    brings_per_s: Known = shown(120.0)  # type: ignore[assignment]
+    crosses_per_s: Known = shown(12.0)  # type: ignore[assignment]
+    crosses_to: dict[str, float] = shown({"eu-1b": 12.0}, "requests/s by other zone; an empty name: no zone")
+
+
 class Overview(_Published):
     """An upstream's weights with the samples and reports behind them."""
 
@@ -237,6 +284,11 @@ class Overview(_Published):
     zone_traffic: Annotated[
         dict[str, ZoneTraffic], Field(default=None, description="traffic by zone; absent without `zones`")
     ]
+    by_zone: Annotated[
+        list[ZoneRow], Field(default=None, description="servers and traffic by zone; absent without any zone")
+    ]
+    level: Level = shown("well", LEVEL)
+    troubles: list[str] = shown([], "why somebody should look, the worst first")
     matching: Annotated[int, Field(default=None, description="servers that match; absent: all are here")]
     shadow_laws: list[str] = shown(["paper"])
     load_balancers: dict[str, LoadBalancer | None] = Field(description="null: none has reported")

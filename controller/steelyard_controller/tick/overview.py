@@ -15,14 +15,13 @@ from steelyard_controller.tick import ranking
 from steelyard_controller.tick.outcome import (
     Outcome,
     all_utilizations,
-    headroom_of,
     indicators,
     shares,
     utilization,
 )
 from steelyard_controller.tick.ranking import View
 from steelyard_controller.tick.snapshot_builder import Utilizations
-from steelyard_controller.tick.upstream_zones import zone_traffic
+from steelyard_controller.tick.upstream_zones import by_zone, zone_traffic
 
 # A person reads the first few; ten thousand refused samples are a megabyte.
 MOST_REFUSED = 20
@@ -43,15 +42,18 @@ def overview(outcome: Outcome, declaration: Declaration, rows: Sequence[int] | N
     """
     decision, share, used = outcome.decision, shares(outcome.table), all_utilizations(outcome)
     rows = range(len(outcome.table.peers)) if rows is None else rows
-    zones = zone_traffic(outcome)
+    zones, placed, standing = zone_traffic(outcome), by_zone(outcome), ranking.standing(outcome)
     pinned = sum(peer.pin or 0.0 for peer in declaration.upstream.peers)
     return to_document(replace(outcome.table, peers=())) | {
         **({"zone_traffic": zones} if zones else {}),
+        **({"by_zone": placed} if placed else {}),
+        "level": standing.level,
+        "troubles": list(standing.troubles),
         "peers": _peers(outcome, declaration, rows, share),
         "revision": declaration.revision,
         "alert": decision.alert,
         "thresholds": _thresholds(outcome),
-        "headroom": asdict(headroom_of(outcome)),
+        "headroom": asdict(standing.headroom),
         "entropy_weights": dict(zip(decision.indicators, decision.entropy_weights.tolist(), strict=True)),
         "indicators": indicators(outcome, used),
         "totals": _totals(outcome, share, used) | {"pinned": pinned},
@@ -163,6 +165,7 @@ def _load_balancer(outcome: Outcome, lb: str) -> dict[str, Any] | None:
         "silent": outcome.is_silent(received),
         "declared": lb not in outcome.undeclared,
         "rung": received.message.rung,
+        "zone": received.message.zone or None,
         "order": received.message.order,
     }
 

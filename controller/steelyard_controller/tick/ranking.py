@@ -4,37 +4,56 @@ This is the one place for "worse than". A server ranks by its worst trouble, in 
 Servers with failing requests rank by their failures. All others rank by the distance of the weight from
 its baseline, in tenths, so that equals keep their places from tick to tick.
 
-Upstreams rank in this order:
+Upstreams rank by their level, and among equals in this order:
 
 1. those that wait for their first tick
 2. those with a part that does not work
 3. those with silent load balancers
 4. by the worst trouble of their servers, and by the number of servers with it
-5. those under high load
-6. by the furthest weight
+5. those with little headroom, the least first
+6. those under high load
+7. by the furthest weight
 
 Faults of the controller are not the upstreams', so they move none. Nor do the troubles that many upstreams
 share (`Common`): a load balancer that has gone, and a takeover.
+
+The level of an upstream says how much it needs a person:
+
+fault     it waits for its first tick, a part of it does not work, requests fail or no server gets any
+warning   figures are missing, or little headroom is left
+notice    a person or Kubernetes has taken servers out or pinned them, or the law reports high load
+well      none of these
 """
 
 import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
 from steelyard_protocol.weight_table import TablePeer
 
 from steelyard_controller.declarations.upstream import Peer
 from steelyard_controller.fault_causes import MANY
+from steelyard_controller.laws.headroom import Headroom
+from steelyard_controller.laws.presentation import in_percent
 from steelyard_controller.laws.snapshot import Bools, Floats
 from steelyard_controller.tick.cycle import Cycle
-from steelyard_controller.tick.outcome import Outcome, shares, utilization
+from steelyard_controller.tick.outcome import Outcome, headroom_of, shares, utilization
 
 # The servers named for an upstream in the list of upstreams, if a search finds them there.
 MOST_MATCHES = 3
+
+# One failed request in thousands is a warning. From this part on, clients see them.
+MANY_FAILED = 0.01
+
+# The same part as for the alert in monitoring.
+LITTLE_HEADROOM = 0.1
+
+Level = Literal["fault", "warning", "notice", "well"]
+LEVELS: tuple[Level, ...] = ("fault", "warning", "notice", "well")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,14 +94,15 @@ class Common:
 NO_COMMON = Common(silent={})
 
 WAITS, FAULTY, SILENT, PEERS, LAST = 0.0, 1.0, 2.0, 3.0, math.inf
-"""The criteria of an upstream's rank; the troubles of servers, high load and weights follow `PEERS`."""
+"""The criteria of an upstream's rank; troubles of servers, headroom, high load and weights follow `PEERS`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
     """An upstream's rank (lower is worse, the worst criterion first) and its troubles in words.
 
-    `waits`: it has had no tick. `silent` are its silent load balancers, of `load_balancers`.
+    `waits`: it has had no tick. `silent` are its silent load balancers, of `load_balancers`. `own_level` is
+    the level without them.
     """
 
     rank: tuple[tuple[float, float], ...]
@@ -91,6 +111,15 @@ class Standing:
     waits: bool = False
     silent: frozenset[str] = frozenset()
     load_balancers: int = 0
+    own_level: Level = "well"
+    headroom: Headroom = field(default_factory=Headroom)
+
+    @property
+    def level(self) -> Level:
+        """Return how much it needs a person."""
+        if self.waits:
+            return "fault"
+        return "warning" if self.silent and self.own_level != "fault" else self.own_level
 
     @property
     def troubles(self) -> tuple[str, ...]:
@@ -102,7 +131,7 @@ class Standing:
     def without(self, common: Common) -> "Standing":
         """Return the standing by the upstream's own troubles."""
         if self.waits and common.waiting:
-            return Standing(((LAST, 0),))
+            return Standing(((LAST, 0),), own_level="notice")
         own = self.silent.difference(common.silent)
         if len(own) == len(self.silent):
             return self
@@ -177,18 +206,44 @@ def standing(outcome: Outcome | None) -> Standing:
     ranks += _silent_rank(silent)
     ranks += [(PEERS + level, -number / servers) for level, number in enumerate(count.values()) if number]
     furthest = float(_moves(outcome).max(initial=0.0))
-    ranks.append((PEERS + len(count) + (not decision.alert), -furthest))
+    ranks.append((PEERS + len(count) + 1 + (not decision.alert), -furthest))
+    room = headroom_of(outcome)
+    little = _little_headroom(room)
+    if little and room.left_per_s is not None and room.could_carry_per_s:
+        ranks.append((PEERS + len(count), room.left_per_s / room.could_carry_per_s))
+    others = (*texts, *little, *(["high load"] if decision.alert else []))
     return Standing(
         tuple(sorted(ranks)),
         faults=outcome.degraded,
-        others=(*texts, *(["high load"] if decision.alert else [])),
+        others=others,
         silent=silent,
         load_balancers=len(outcome.load_balancers),
+        own_level=_level(outcome, room, count),
+        headroom=room,
     )
 
 
 def _silent_rank(silent: Collection[str]) -> list[tuple[float, float]]:
     return [(SILENT, -float(len(silent)))] if silent else []
+
+
+def _level(outcome: Outcome, room: Headroom, count: Mapping[str, int]) -> Level:
+    snapshot = outcome.snapshot
+    failed, ended = float(np.nansum(snapshot.failed)), float(np.nansum(snapshot.completed))
+    if outcome.degraded or failed > MANY_FAILED * (failed + ended) or not any(shares(outcome.table)):
+        return "fault"
+    if failed or count["its agent is silent"] or count["no sample yet"] or _little_headroom(room):
+        return "warning"
+    return "notice" if outcome.decision.alert or any(count.values()) else "well"
+
+
+def _little_headroom(room: Headroom) -> tuple[str, ...]:
+    """Return the trouble of an upstream with little headroom; none: it has enough, or it is unknown."""
+    if room.left_per_s is None or room.ratio is None or room.ratio >= LITTLE_HEADROOM:
+        return ()
+    if room.left_per_s < 0:
+        return (f"lacks servers for {-room.left_per_s:.0f} requests/s",)
+    return (f"{in_percent(room.ratio)} headroom left",)
 
 
 class Standings(dict[str, tuple[Outcome | None, Standing]]):
@@ -233,8 +288,29 @@ def upstreams(
         if (named or matches) and (stands.troubles or not view.troubled):
             matching.append(Listed(cycle, stands, matches))
     if view.order == "worst" or (view.order == "auto" and len(cycles) > view.limit):
-        matching.sort(key=lambda each: each.standing.rank)
+        matching.sort(key=lambda each: (LEVELS.index(each.standing.level), each.standing.rank))
     return matching[view.offset : view.offset + view.limit], len(matching)
+
+
+def totals(cycles: Mapping[str, Cycle], standings: Standings, common: Common) -> dict[str, Any]:
+    """Return the sums over all upstreams, their number by level, and the one with the least headroom."""
+    all_standings = {name: standings.of(cycle).without(common) for name, cycle in cycles.items()}
+    rooms = {name: each.headroom.ratio for name, each in all_standings.items()}
+    known = {name: ratio for name, ratio in rooms.items() if ratio is not None}
+    tightest = min(known, key=lambda name: (known[name], natural(name)), default=None)
+    outcomes = [cycle.outcome for cycle in cycles.values() if cycle.outcome is not None]
+    return {
+        **{level: sum(each.level == level for each in all_standings.values()) for level in LEVELS},
+        "servers": sum(len(outcome.table.peers) for outcome in outcomes),
+        "requests_per_s": sum(outcome.carries_per_s or 0.0 for outcome in outcomes),
+        "failed_per_s": sum(failed_per_s(outcome) for outcome in outcomes),
+        "tightest": None if tightest is None else {"name": tightest, "headroom": known[tightest]},
+    }
+
+
+def failed_per_s(outcome: Outcome) -> float:
+    """Return an upstream's failed requests per second, by the last tick."""
+    return float(np.nansum(outcome.snapshot.failed)) / outcome.snapshot.tick_s
 
 
 def natural(text: str) -> list[Any]:

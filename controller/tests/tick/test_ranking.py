@@ -9,7 +9,16 @@ from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import Outcome
 from steelyard_controller.tick.overview import MOST_REFUSED, of_view
-from steelyard_controller.tick.ranking import ORDERS, Standings, View, rows, standing, upstreams
+from steelyard_controller.tick.ranking import (
+    LEVELS,
+    ORDERS,
+    Standings,
+    View,
+    rows,
+    standing,
+    totals,
+    upstreams,
+)
 
 from ..examples import advance, report, sample
 
@@ -195,9 +204,46 @@ def test_an_upstream_is_found_by_a_servers_address_and_the_server_is_named() -> 
 def test_a_standing_says_what_is_wrong_in_words() -> None:
     cycle = ticked(declared(s3={"state": "drain"}), silent=("s1", "s2"))
     assert standing(cycle.outcome).troubles == (
-        "2 of 12 servers: no sample yet", "1 of 12 servers: draining"
+        "2 of 12 servers: no sample yet", "1 of 12 servers: draining", "5 % headroom left"
     )  # fmt: skip
     assert standing(ticked(declared()).outcome).troubles == ()
+
+
+@pytest.mark.parametrize(
+    ("cycle", "level"),
+    [
+        (Cycle("new", declared(), tick_s=1.0), "fault"),
+        (ticked(declared(), failing={"s1": 50}), "fault"),
+        (ticked(declared(2, s1={"state": "drain"}, s2={"state": "down"})), "fault"),
+        (ticked(declared(), failing={"s1": 1}), "warning"),
+        (ticked(declared(), silent=("s1",)), "warning"),
+        (ticked(declared(), cpu={f"s{n}": 0.68 for n in range(1, 13)}), "warning"),
+        (ticked(declared(s1={"state": "drain"})), "notice"),
+        (ticked(declared(s1={"pin": 5})), "notice"),
+        (ticked(declared()), "well"),
+    ],
+)
+def test_a_level_says_how_much_an_upstream_needs_a_person(cycle: Cycle, level: str) -> None:
+    assert standing(cycle.outcome).level == level
+
+
+def test_a_level_ranks_before_every_other_criterion() -> None:
+    # A drained server is a criterion before little headroom, but needs nobody.
+    tight = ticked(declared(), name="tight", cpu={f"s{n}": 0.68 for n in range(1, 13)})
+    cycles = {"drained": ticked(declared(s1={"state": "drain"}), name="drained"), "tight": tight}
+    assert named(cycles, order="worst") == ["tight", "drained"]
+
+
+def test_totals_count_levels_and_name_the_upstream_with_the_least_headroom() -> None:
+    cycles = fleet() | {"tight": ticked(declared(), name="tight", cpu={f"s{n}": 0.68 for n in range(1, 13)})}
+    standings = Standings()
+    sums = totals(cycles, standings, standings.common(cycles))
+    assert {level: sums[level] for level in LEVELS} == {"fault": 2, "warning": 4, "notice": 0, "well": 4}
+    assert (sums["servers"], sums["failed_per_s"]) == (9 * 12, 2.0)
+    assert sums["requests_per_s"] == pytest.approx(9 * 1200 + 2, rel=0.01)
+    rooms = {name: standings.of(cycle).headroom.ratio or 1.0 for name, cycle in cycles.items()}
+    assert sums["tightest"]["name"] == min(rooms, key=lambda name: rooms[name])
+    assert totals({}, standings, standings.common({}))["tightest"] is None
 
 
 def test_a_standing_is_made_once_for_an_outcome() -> None:

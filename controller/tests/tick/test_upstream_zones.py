@@ -14,6 +14,7 @@ from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import Outcome
 from steelyard_controller.tick.overview import overview
+from steelyard_controller.tick.upstream_zones import by_zone, crossing
 from steelyard_protocol import weight_table
 from steelyard_protocol.weight_table import MOST_ZONES
 
@@ -141,6 +142,12 @@ def test_what_crosses_is_shown_by_zone() -> None:
     assert traffic["y"] == {"brings_per_s": pytest.approx(20), "crosses_per_s": pytest.approx(0, abs=0.5)}
     assert traffic["x"]["brings_per_s"] == pytest.approx(120, abs=2)
     assert traffic["x"]["crosses_per_s"] == pytest.approx(50, abs=8)
+    rows = {row["zone"]: row for row in document["by_zone"]}
+    assert [rows["x"][name] for name in ("servers", "up", "load_balancers")] == [1, 1, ["edge-1"]]
+    assert rows["x"]["crosses_to"] == {"y": pytest.approx(traffic["x"]["crosses_per_s"])}
+    assert rows["x"]["share"] + rows["y"]["share"] == pytest.approx(1)
+    assert rows["y"]["brings_per_s"] == pytest.approx(20)
+    assert crossing(outcome) == pytest.approx(50 / 140, abs=0.06)
     text = metrics.render(metrics.Source(views={"web": one}), now_s=60.0).decode()
     assert 'steelyard_zone_requests_per_second{upstream="web",zone="x"}' in text
     assert 'steelyard_zone_crossing_requests_per_second{upstream="web",zone="y"}' in text
@@ -151,6 +158,18 @@ def test_what_crosses_is_shown_by_zone() -> None:
     ]
     assert line.startswith("zones: 3")
     assert line.endswith(", y 0 %")
+
+
+def test_servers_have_places_also_while_no_zone_is_in_force() -> None:
+    nowhere: dict[str, str | None] = dict.fromkeys(LBS)
+    outcome = ticks(cycle({"a": "x", "b": None}), 3, brings={"edge-1": 50, "edge-2": 20}, lbs=nowhere)
+    rows = by_zone(outcome)
+    assert [(row["zone"], row["servers"], row["load_balancers"]) for row in rows] == [
+        ("x", 1, []), (None, 1, ["edge-1", "edge-2"])
+    ]  # fmt: skip
+    assert rows[0]["brings_per_s"] is None
+    assert crossing(outcome) is None
+    assert by_zone(ticks(cycle({"a": None}), 3, brings={"edge-1": 50, "edge-2": 20}, lbs=nowhere)) == []
 
 
 def test_a_table_has_at_most_so_many_zones() -> None:
