@@ -16,12 +16,19 @@ export async function authorized(work, onToken = () => {}) {
       return await work();
     } catch (problem) {
       if (!(problem instanceof Problem) || (problem.status !== 401 && problem.status !== 403)) throw problem;
-      const given = await askToken(problem.message);
+      const given = await askToken(reasonOf(problem));
       if (given === null) return null;
       token.set(given);
       onToken();
     }
   }
+}
+
+/** Return why a token is asked for, for a person; the controller's own words are for programs. */
+function reasonOf({ status, message }) {
+  if (status === 403) return `${message.charAt(0).toUpperCase()}${message.slice(1)}.`;
+  if (token.get() !== null) return "This controller does not know that token.";
+  return "Everybody may look at this page. Changes, and the log of who changed what, need a token.";
 }
 
 export class Actions {

@@ -1,9 +1,11 @@
-/** The audit log of the shown upstream or of all, newest first; requested while its box is open. */
+/** The audit log of the shown upstream or of all, newest first; without a token, how to see it. */
 
 import { authorized } from "./actions.js";
-import { request } from "./api.js";
+import { Problem, request, token } from "./api.js";
 import { $, fill, h, set } from "./dom.js";
+import { since } from "./format.js";
 
+const AT_FIRST = 6;
 const AT_A_TIME = 20;
 const SOON_MS = 200;
 
@@ -11,19 +13,29 @@ export class AuditLog {
   #upstream = null;
   #entries = [];
   #soon = 0;
+  #place = null;
+  #onToken;
 
   /** `onToken` is called after a token was entered. */
   constructor(onToken) {
-    $("audit").addEventListener("toggle", () => this.#load([], (work) => authorized(work, onToken)));
+    this.#onToken = onToken;
     $("audit-more").addEventListener("click", () => this.#load(this.#entries));
-    // A closed box shows nothing: request the log once it is opened.
-    set($("audit"), "hidden", false);
   }
 
-  /** Show the log of an upstream, or with null of all. */
-  show(upstream) {
-    if (upstream === this.#upstream) return;
+  /** Show the log of an upstream, or with null of all, in an element; null: nowhere. */
+  show(upstream, place) {
+    set($("audit"), "hidden", place === null);
+    if (place !== null && this.#place !== place) place.append($("audit"));
+    const moved = this.#place !== place;
+    this.#place = place;
+    if (upstream === this.#upstream && !moved) return;
     this.#upstream = upstream;
+    this.#entries = [];
+    this.#load([]);
+  }
+
+  /** Request again: the token has changed. */
+  reload() {
     this.#entries = [];
     this.#load([]);
   }
@@ -31,31 +43,51 @@ export class AuditLog {
   /** Request again after a change. Many changes at once cause one request; further pages in view stay. */
   changed() {
     clearTimeout(this.#soon);
-    if (this.#entries.length <= AT_A_TIME) this.#soon = setTimeout(() => this.#load([]), SOON_MS);
+    if (this.#entries.length <= AT_FIRST) this.#soon = setTimeout(() => this.#load([]), SOON_MS);
   }
 
-  async #load(before, asking = (work) => work()) {
+  async #load(before) {
     clearTimeout(this.#soon);
-    if (!$("audit").open) return;
+    if (this.#place === null) return;
+    if (token.get() === null) return this.#withoutToken();
     const upstream = this.#upstream;
-    const query = new URLSearchParams({ limit: AT_A_TIME });
+    const limit = before.length > 0 ? AT_A_TIME : AT_FIRST;
+    const query = new URLSearchParams({ limit });
     if (upstream !== null) query.set("upstream", upstream);
     if (before.length > 0) query.set("before", before.at(-1).id);
     try {
-      const answer = await asking(() => request("GET", `/v1/audit?${query}`));
-      if (answer === null) return;
-      // Another one was chosen while a token was asked for.
-      if (upstream !== this.#upstream) return this.#load([]);
+      const answer = await request("GET", `/v1/audit?${query}`);
+      // Another upstream was chosen meanwhile.
+      if (upstream !== this.#upstream) return;
       this.#entries = [...before, ...answer.entries];
-      set($("audit-more"), "hidden", answer.entries.length < AT_A_TIME);
-      fill($("audit-list"), ...(this.#entries.length > 0 ? this.#entries.map(line) : [h("li", {}, "Nothing was changed.")]));
+      set($("audit-more"), "hidden", answer.entries.length < limit);
+      const lines = this.#entries.map((entry) => line(entry, upstream));
+      fill($("audit-body"), lines.length > 0 ? h("ul", { class: "items" }, ...lines) : h("p", { class: "muted" }, "Nothing was changed."));
     } catch (problem) {
-      fill($("audit-list"), h("li", {}, problem.message));
+      if (!(problem instanceof Problem)) throw problem;
+      if (problem.status === 401) return this.#withoutToken();
+      fill($("audit-body"), h("p", { class: "wrong" }, problem.message));
     }
+  }
+
+  #withoutToken() {
+    set($("audit-more"), "hidden", true);
+    const give = () => authorized(() => request("GET", "/v1/audit?limit=1"), this.#onToken);
+    fill(
+      $("audit-body"),
+      h("p", { class: "muted" }, "The log has the names of people, so reading it needs a token."),
+      h("button", { type: "button", attr: { "data-key": "audit-token" }, on: { click: give } }, "Show it with a token"),
+    );
   }
 }
 
-function line({ at_ms, who, kind, via, address, upstream, what }) {
-  const how = [new Date(at_ms).toLocaleString(), kind, via && `by way of ${via}`, address && `from ${address}`];
-  return h("li", {}, h("span", {}, h("b", {}, who), `  ${upstream}: ${what}`), h("small", {}, how.filter(Boolean).join(", ")));
+function line({ at_ms, who, kind, via, address, upstream, what }, shown) {
+  const how = [kind, via && `by way of ${via}`, address && `from ${address}`].filter(Boolean).join(", ");
+  const subject = upstream === shown ? null : h("b", {}, `${upstream} `);
+  return h(
+    "li",
+    { title: `${new Date(at_ms).toLocaleString()}: ${how}` },
+    h("span", {}, subject, what.replaceAll(" -> ", " → ")),
+    h("small", {}, h("span", { class: "who" }, who), `, ${since(at_ms, Date.now())}`),
+  );
 }

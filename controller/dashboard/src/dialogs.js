@@ -1,9 +1,10 @@
 /** The page's questions: yes or no, a percentage, a token. Each answers null when it is dismissed. */
 
 import { $, h } from "./dom.js";
+import { howTo, scopes } from "./gate.js";
 
 /** Ask; `fields` are elements with the browser's own checks, `read` returns the answer for "yes". */
-function ask({ title, words, yes, fields = [], read = () => true, danger = false }) {
+function ask({ title, words, yes, fields = [], more = [], read = () => true, danger = false }) {
   const dialog = $("ask");
   return new Promise((resolve) => {
     let answer = null;
@@ -13,6 +14,7 @@ function ask({ title, words, yes, fields = [], read = () => true, danger = false
       h("h2", { id: "ask-title" }, title),
       ...words.map((each) => h("p", {}, each.replaceAll(" %", "\u00a0%"))),
       ...fields,
+      ...more,
       h(
         "div",
         { class: "buttons" },
@@ -51,9 +53,10 @@ export function askToken(why) {
   const input = h("input", { id: "token", type: "password", required: true, pattern: ".*\\S.*", title: "Paste the token.", autocomplete: "off", spellcheck: false });
   return ask({
     title: "A token is needed",
-    words: [why, "This tab keeps it until it is closed, and sends it to this controller only."],
+    words: [why],
     yes: "Use it",
     fields: [h("label", { class: "field" }, "Token", input)],
+    more: [h("details", {}, h("summary", {}, "What is a token, and how do I get one?"), scopes(), ...howTo())],
     read: () => input.value.trim(),
   });
 }

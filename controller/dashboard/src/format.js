@@ -42,6 +42,13 @@ export function duration(seconds) {
   return seconds < 172_800 ? `${(seconds / 3600).toFixed(0)} h` : `${(seconds / 86_400).toFixed(0)} d`;
 }
 
+/** How long before now a moment was: "just now", "3 min ago"; after a day its date. */
+export function since(atMs, nowMs) {
+  const seconds = (nowMs - atMs) / 1000;
+  if (seconds < 60) return "just now";
+  return seconds < 86_400 ? `${duration(seconds)} ago` : new Date(atMs).toLocaleDateString();
+}
+
 /** A value against its value at rest: "+12 %", "−38 %", "as at rest". */
 export function against(value, rest) {
   if (!known(value) || !known(rest) || rest <= 0) return UNKNOWN;

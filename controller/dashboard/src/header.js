@@ -8,6 +8,7 @@ import { roleOf } from "./words.js";
 /** Show the role of the controller. */
 export function role(service) {
   const words = roleOf(service);
+  set($("role"), "hidden", service === null);
   text($("role"), words.label);
   set($("role"), "title", words.text);
   set($("role"), "className", `pill ${words.tone}`);
@@ -27,8 +28,8 @@ export function connection(state) {
   text(box, words[1]);
 }
 
-/** Show the faults, each as a line; `lost` is {detail, sinceMs, retry} without a connection, `refused` why there is no stream. */
-export function notices({ lost, refused, degraded, waiting, failed }) {
+/** Show the faults, each as a line; `lost` is {detail, sinceMs, retry} without a connection, `refused` why there is no stream, `shared` are troubles of many upstreams. */
+export function notices({ lost, refused, degraded, shared = [], waiting, failed }) {
   const lines = [];
   if (lost) {
     const since = lost.sinceMs === null ? "" : ` The data is from ${clock(lost.sinceMs)}; the load balancers go on without this page.`;
@@ -38,8 +39,9 @@ export function notices({ lost, refused, degraded, waiting, failed }) {
   if (refused) lines.push(h("div", { class: "notice" }, h("span", {}, `The controller has no place for this page's event stream, so the page asks every ${ASK_MS / 1000} s. ${refused}.`)));
   if (failed) lines.push(h("div", { class: "notice bad" }, h("span", {}, failed)));
   if (waiting) lines.push(h("div", { class: "notice" }, h("span", {}, waiting)));
+  if (shared.length > 0) lines.push(h("div", { class: "notice warn" }, h("span", {}, shared.join("; "))));
   if (degraded.length > 0) {
-    lines.push(h("div", { class: "notice warn" }, h("span", {}, h("b", {}, "Not all is well: "), degraded.join("; "))));
+    lines.push(h("div", { class: "notice warn" }, h("span", {}, h("b", {}, "The controller has a fault: "), degraded.join("; "))));
   }
   fill($("notices"), ...lines);
 }

@@ -6,6 +6,7 @@ import { AuditLog } from "./audit.js";
 import { Charts } from "./charts.js";
 import { toast } from "./dialogs.js";
 import { $, set, text } from "./dom.js";
+import * as gate from "./gate.js";
 import * as glossary from "./glossary.js";
 import * as header from "./header.js";
 import { LiveUpstream } from "./live_upstream.js";
@@ -25,6 +26,7 @@ let list = null;
 let laws = null;
 let listProblem = null;
 let watched = null;
+let refusedToken = false;
 let route = parse(location.hash);
 let asked = false;
 let askAnew = false;
@@ -50,29 +52,42 @@ function paint() {
 function draw() {
   const overview = watched?.overview ?? null;
   const tickS = service?.tick_s ?? 1;
+  const closed = listProblem?.status === 401;
+  gate.draw(closed ? { wrong: refusedToken || token.get() !== null, given: useToken } : null);
   if (list !== null) upstreams.tabs(list, watched?.name ?? null);
   header.role(service);
-  header.connection(watched?.connection ?? (listProblem ? { kind: "waiting", until: Date.now() + ASK_MS } : { kind: list ? "idle" : "connecting", attempt: 0 }));
-  notices(overview);
-  set($("all"), "hidden", watched !== null || list === null || list.total === 0);
-  set($("one"), "hidden", overview === null);
-  set($("empty"), "hidden", !(list?.total === 0 && watched === null));
+  header.connection(closed ? { kind: "denied" } : (watched?.connection ?? (listProblem ? { kind: "waiting", until: Date.now() + ASK_MS } : { kind: list ? "idle" : "connecting", attempt: 0 })));
+  notices(overview, closed);
+  const empty = !closed && list?.total === 0 && watched === null;
+  set($("fleet"), "hidden", closed || watched !== null || list === null || empty);
+  $("fleet").classList.toggle("stale", listProblem !== null);
+  set($("one"), "hidden", closed || overview === null);
+  set($("empty"), "hidden", !empty);
+  set($("upstreams"), "hidden", closed);
+  audit.show(watched?.name ?? null, closed || (list === null && overview === null) ? null : empty ? $("main") : watched === null ? $("all-side") : $("one-audit"));
   text($("empty"), "No upstream is declared yet. Declare one in the controller's YAML file or with PUT /v1/upstreams/NAME (see “API”).");
   showSearch(route.search);
+  set($("all-attention"), "checked", route.troubled);
   if (watched === null && list !== null) upstreams.all(list, route, to);
-  document.title = watched === null ? "Steelyard" : `${watched.name} · Steelyard`;
+  const need = watched === null ? (list?.totals?.fault ?? 0) + (list?.totals?.warning ?? 0) : 0;
+  document.title = watched === null ? `${need > 0 ? `(${need}) ` : ""}Steelyard` : `${watched.name} · Steelyard`;
   set($("forget"), "hidden", token.get() === null);
-  if (overview === null) return;
+  set($("give"), "hidden", closed || token.get() !== null);
+  if (overview === null || closed) return;
   $("one").classList.toggle("stale", watched.connection.kind !== "live");
   text($("one-title"), overview.upstream);
-  text($("one-law"), `law ${overview.law}, picker ${overview.picker}, generation ${overview.generation} of term ${overview.term}`);
+  text($("one-law"), `Picker ${overview.picker}, generation ${overview.generation} of term ${overview.term}.`);
   overviewBoxes.draw(overview, tickS, laws?.[overview.law]);
   charts.draw(overview, watched.history, watched.drawn, tickS);
   table.draw(overview, tickS, (id) => charts.slot(id), route, to);
   panel.draw(overview, laws);
 }
 
-function notices(overview) {
+function notices(overview, closed) {
+  if (closed) {
+    header.notices({ lost: null, failed: null, waiting: null, degraded: [] });
+    return;
+  }
   const state = watched?.connection;
   const denied = state?.kind === "denied";
   const down = denied || state?.kind === "waiting" || (state?.kind === "connecting" && state.attempt > 0);
@@ -81,7 +96,8 @@ function notices(overview) {
     refused: state?.kind === "live" ? state.refused : null,
     failed: listProblem && !down ? listProblem.message : watched?.deleted ? `There is no upstream ${watched.name}.` : null,
     waiting: state?.kind === "live" && overview === null ? `${watched.name} waits for its first tick.` : null,
-    degraded: [...new Set([...(list?.controller.degraded ?? []), ...(service?.degraded ?? []), ...(overview?.degraded ?? [])])],
+    degraded: [...new Set([...(list?.controller.degraded ?? []), ...(service?.degraded ?? [])])],
+    shared: watched === null ? (list?.troubles ?? []) : [],
   });
 }
 
@@ -137,7 +153,6 @@ function go() {
   }
   watched?.look(query(route, ROWS));
   panel.show(name, route.peer);
-  audit.show(name);
   paint();
 }
 
@@ -146,7 +161,7 @@ async function ask() {
   if (asked) return;
   asked = true;
   try {
-    const part = watched === null ? query(route, upstreams.CARDS) : query(parse(""), upstreams.MOST_TABS);
+    const part = watched === null ? query({ ...route, order: route.order || "worst" }, upstreams.CARDS) : query(parse(""), upstreams.MOST_TABS);
     list = await request("GET", `/v1/upstreams?${part}`);
     service = await request("GET", "/v1/service");
     laws ??= Object.fromEntries((await request("GET", "/v1/laws")).laws.map((law) => [law.name, law]));
@@ -162,15 +177,32 @@ async function ask() {
   else paint();
 }
 
+/** Ask for the token that the event stream lacks: the list answers the same, and then the gate is shown. */
 async function askAgain() {
-  const answer = await authorized(() => request("GET", "/v1/upstreams"), tokenGiven).catch(() => null);
-  if (answer === null) return;
+  await ask();
+  if (listProblem === null) watched?.retry();
+}
+
+/** Read everything with the token from the gate; if the controller does not know it, the gate says so. */
+async function useToken(given) {
+  token.set(given);
+  await ask();
+  refusedToken = listProblem?.status === 401;
+  if (refusedToken) token.forget();
+  else tokenGiven();
   watched?.retry();
-  ask();
+  paint();
+}
+
+async function giveToken() {
+  // Only the log of changes is never open, so its answer tells whether the token is known.
+  await authorized(() => request("GET", "/v1/audit?limit=1"), tokenGiven).catch((problem) => toast(problem.message, { bad: true }));
 }
 
 function tokenGiven() {
-  set($("forget"), "hidden", false);
+  refusedToken = false;
+  audit.reload();
+  paint();
 }
 
 async function start() {
@@ -178,9 +210,12 @@ async function start() {
   glossary.install();
   $("forget").addEventListener("click", () => {
     token.forget();
-    set($("forget"), "hidden", true);
     toast("The token is forgotten.");
+    audit.reload();
+    ask();
   });
+  $("give").addEventListener("click", giveToken);
+  $("all-attention").addEventListener("change", (event) => wanted({ troubled: event.target.checked }));
   addEventListener("hashchange", () => {
     go();
     ask();
@@ -188,7 +223,6 @@ async function start() {
   document.addEventListener("visibilitychange", () => document.hidden || (watched?.retry(), ask()));
   go();
   await ask();
-  if (listProblem?.status === 401) await askAgain();
   setInterval(() => document.hidden || ask(), ASK_MS);
   // The seconds until the next try.
   setInterval(() => watched?.connection.kind === "waiting" && paint(), 1000);

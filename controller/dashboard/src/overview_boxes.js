@@ -1,12 +1,15 @@
-/** The textual parts of an upstream's page: tiles, load balancers, refused values, the law. */
+/** The textual parts of an upstream's page: tiles, zones, load balancers, refused values, the law. */
 
-import { $, badge, fill, h } from "./dom.js";
+import { $, badge, fill, h, set, text } from "./dom.js";
 import { against, count, duration, many, milliseconds, percent } from "./format.js";
+import { headroomTile, level, tile } from "./tiles.js";
+import * as zones from "./zones.js";
 import { headroomOf, indicatorOf, modeOf, rungOf } from "./words.js";
 
 /** Show all of it; `described` is the law's description, undefined without one. */
 export function draw(overview, tickS, described) {
   tiles(overview, tickS);
+  zones.draw(overview);
   balancers(overview);
   refused(overview.refused);
   law(overview, described);
@@ -16,28 +19,35 @@ function tiles(overview, tickS) {
   const sum = overview.totals;
   const mode = modeOf(overview);
   const room = headroomOf(overview);
+  const { headroom } = overview;
   const moved = sum.moved && against(sum.moved.weight, sum.moved.baseline) !== "as at rest" ? sum.moved : null;
+  const out = sum.servers - sum.up;
+  const far = zones.crossing(overview);
+  const ended = sum.completed_per_tick + sum.failed_per_tick;
+  const left = headroom.left_per_s === null ? "not known yet" : headroom.left_per_s < 0 ? "more than it can carry" : `${count(headroom.left_per_s)}/s left`;
   fill(
     $("tiles"),
-    tile("Servers up", `${count(sum.up)} of ${count(sum.servers)}`, sum.up === 0 ? "bad" : ""),
-    tile("Requests/s", count(sum.completed_per_tick / tickS)),
-    tile("Headroom", room.label, room.tone, room.text),
-    tile("Failed/s", count(sum.failed_per_tick / tickS), sum.failed_per_tick > 0 ? "bad" : ""),
-    tile("Latency", milliseconds(sum.latency_ms)),
-    tile("In flight", count(sum.in_flight)),
-    tile("Mode", mode.label, mode.tone === "warn" ? "warn" : "", mode.text),
-    tile("Largest move", moved ? `${moved.id} ${against(moved.weight, moved.baseline)}` : "none", "", "The server with the weight furthest from its baseline."),
+    tile("Requests/s", count(sum.completed_per_tick / tickS), { note: `of ${count(headroom.could_carry_per_s)} possible`, title: room.text }),
+    headroomTile("Headroom", room.label, headroom.ratio, left, { tone: room.tone, title: room.text }),
+    tile("Failed/s", count(sum.failed_per_tick / tickS), { tone: sum.failed_per_tick > 0 ? "bad" : "", note: sum.failed_per_tick > 0 ? `${percent(sum.failed_per_tick / ended)} of all` : "none" }),
+    tile("Latency", milliseconds(sum.latency_ms), { note: "median" }),
+    tile("Servers up", `${count(sum.up)} of ${count(sum.servers)}`, { tone: sum.up === 0 ? "bad" : "", note: out > 0 ? `${count(out)} out` : "all" }),
+    tile("In flight", count(sum.in_flight), { note: sum.up > 0 ? `${count(Math.round((10 * sum.in_flight) / sum.up) / 10)} a server` : "" }),
+    far === null ? null : tile("Cross zones", percent(far), { note: "of the requests" }),
+    tile("Mode", mode.label, { tone: mode.tone === "warn" ? "warn" : "", note: mode.note, title: mode.text }),
+    tile("Largest move", moved ? against(moved.weight, moved.baseline) : "none", { note: moved?.id ?? "all as at rest", title: "The server with the weight furthest from its baseline." }),
   );
-}
-
-function tile(label, value, tone = "", title = "") {
-  return h("div", { class: `tile ${tone}`, title }, h("span", { class: "muted" }, label), h("b", {}, value));
+  const words = level(overview);
+  set($("one-level"), "className", `badge ${words.tone}`);
+  set($("one-level"), "title", words.text);
+  text($("one-level"), words.label);
+  text($("one-troubles"), overview.troubles.join(" · "));
 }
 
 function balancers(overview) {
   const rows = Object.entries(overview.load_balancers).map(([name, balancer]) => {
     const rung = rungOf(balancer);
-    const details = balancer === null ? [] : [`Report ${duration(balancer.report_age_s)} old`, behind(balancer.order, overview), balancer.declared === false ? "not declared: read while it reports" : ""];
+    const details = balancer === null ? [] : [`Report ${duration(balancer.report_age_s)} old`, behind(balancer.order, overview), balancer.zone ? `in zone ${balancer.zone}` : "", balancer.declared === false ? "not declared: read while it reports" : ""];
     return h("li", {}, h("div", {}, h("b", {}, name), " ", badge(rung)), h("small", {}, [rung.text, details.filter(Boolean).join(", ")].filter(Boolean).join(" ")));
   });
   fill($("balancers"), rows.length > 0 ? h("ul", { class: "items" }, ...rows) : h("p", { class: "muted" }, "None reports, and none is declared."));

@@ -122,7 +122,7 @@ function update(row, peer, { tickS, slot, most, indicators }) {
   const state = stateOf(peer);
   const troubles = peer.troubles;
   set(row.chip, "className", `chip ${slot === null ? "others" : `s${slot}`}`);
-  text(row.address, peer.address);
+  text(row.address, peer.zone ? `${peer.address}, ${peer.zone}` : peer.address);
   set(row.state, "className", `badge ${state.tone}`);
   set(row.state, "title", state.text);
   text(row.state, state.label);

@@ -126,8 +126,15 @@ function thresholds(plot, { thresholds: lines = [] }) {
     ctx.moveTo(bbox.left, y);
     ctx.lineTo(bbox.left + bbox.width, y);
     ctx.stroke();
-    // H below its line and L above: they are often too near for both on one side.
-    ctx.fillText(`${name} = ${value}`, bbox.left + 6 * unit, name === "H" ? y + 13 * unit : y - 5 * unit);
+    // H below its line and L above: they are often too near for both on one side. At the left edge and on a
+    // ground of its own, the text stays readable over the curves.
+    const label = `${name} = ${value}`;
+    const baseline = name === "H" ? y + 14 * unit : y - 6 * unit;
+    const { width } = ctx.measureText(label);
+    ctx.fillStyle = colour("box");
+    ctx.fillRect(bbox.left + 3 * unit, baseline - 11 * unit, width + 6 * unit, 14 * unit);
+    ctx.fillStyle = colour("text");
+    ctx.fillText(label, bbox.left + 6 * unit, baseline);
   }
   ctx.restore();
 }

@@ -19,6 +19,14 @@ export function rungOf(balancer) {
   return RUNGS[balancer.rung] ?? { tone: "plain", label: "Reports", text: "Does not report which table it follows." };
 }
 
+/** How much an upstream needs a person, from the controller. */
+export const LEVELS = {
+  fault: { tone: "bad", label: "Fault", text: "A part of it does not work, or requests fail." },
+  warning: { tone: "warn", label: "Warning", text: "Figures are missing, or little headroom is left." },
+  notice: { tone: "plain", label: "Notice", text: "Servers are out or pinned, or it is under high load." },
+  well: { tone: "good", label: "Well", text: "Nothing needs a person." },
+};
+
 export const STATES = {
   up: { tone: "good", label: "up", text: "Gets requests." },
   drain: { tone: "warn", label: "draining", text: "Gets no new requests; those in flight finish." },
@@ -71,11 +79,11 @@ export function remarkOf({ used, knee, reporting }) {
 
 /** Return a sentence on the law's mode, from alert and thresholds. */
 export function modeOf(overview) {
-  if (overview.thresholds === null) return { tone: "plain", label: "No thresholds", text: "This law has no high-load mode." };
+  if (overview.thresholds === null) return { tone: "plain", label: "No thresholds", note: "", text: "This law has no high-load mode." };
   const { H } = overview.thresholds;
   return overview.alert
-    ? { tone: "warn", label: "High load", text: `The score of a server fell to H = ${H} or below: the law reacts faster.` }
-    : { tone: "good", label: "Calm", text: `Every score is above H = ${H}.` };
+    ? { tone: "warn", label: "High load", note: `score ≤ ${H}`, text: `The score of a server fell to H = ${H} or below: the law reacts faster.` }
+    : { tone: "good", label: "Calm", note: `scores > ${H}`, text: `Every score is above H = ${H}.` };
 }
 
 /** The last tenth, as for the alert. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { UNKNOWN, against, count, duration, factor, many, milliseconds, percent } from "../src/format.js";
+import { UNKNOWN, against, count, duration, factor, many, milliseconds, percent, since } from "../src/format.js";
 
 test("an unknown value is a dash, never a zero", () => {
   for (const write of [count, percent, milliseconds, duration, factor]) {
@@ -38,4 +38,10 @@ test("a factor that changes nothing is ×1", () => {
 
 test("one is not many", () => {
   assert.deepEqual([many(1, "server"), many(3, "server")], ["1 server", "3 servers"]);
+});
+
+test("the age of a change is in words, and after a day it is a date", () => {
+  const ages = [0, 59_000, 61_000, 7_200_000].map((ageMs) => since(1e12 - ageMs, 1e12));
+  assert.deepEqual(ages, ["just now", "just now", "61 s ago", "2 h ago"]);
+  assert.equal(since(0, 1e12), new Date(0).toLocaleDateString());
 });

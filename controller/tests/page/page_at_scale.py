@@ -106,7 +106,7 @@ def main() -> None:
         count = f"{len(upstreams)} x {next(iter(upstreams.values()))}"
         with (
             tempfile.TemporaryDirectory() as folder,
-            _running(Path(folder), upstreams, options.tick_s) as site,
+            running(Path(folder), upstreams, options.tick_s) as site,
         ):
             print(f"# {count}: its first ticks, then half a minute without a page", flush=True)
             time.sleep(3 * INTERVAL_S)
@@ -131,8 +131,9 @@ def _list_scene() -> Scene:
 class Site:
     """A controller and its senders."""
 
-    def __init__(self, controller: Daemon, url: str) -> None:
+    def __init__(self, controller: Daemon, redis: Daemon, url: str) -> None:
         self.url = url
+        self.redis = redis
         self._controller = controller
 
     def measure(self, seconds: float) -> str:
@@ -258,7 +259,8 @@ def _readers(site: Site, scene: Scene, count: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _running(folder: Path, upstreams: dict[str, int], tick_s: float) -> Iterator[Site]:
+def running(folder: Path, upstreams: dict[str, int], tick_s: float) -> Iterator[Site]:
+    """Run a controller with upstreams by name, each with its number of servers, and their senders."""
     ports = [free_port() for _ in range(3)]
     user = ["-u", "nobody"] if os.getuid() == 0 else []
     memcached = Daemon(
@@ -283,7 +285,7 @@ def _running(folder: Path, upstreams: dict[str, int], tick_s: float) -> Iterator
         for daemon in (memcached, redis, controller):
             daemons.callback(daemon.kill)
             daemon.start()
-        site = Site(controller, f"http://{controller.address}")
+        site = Site(controller, redis, f"http://{controller.address}")
         ended = threading.Event()
         feeder = threading.Thread(target=_feed, args=(ports[0], upstreams, ended))
         feeder.start()

@@ -55,13 +55,15 @@ class Feeder:
     def _feed(self, client: Client, name: str, world: World) -> None:
         value = client.get(wire.weights_key(name))
         table = None if value is None else weight_table.decode(value)
-        order, share = None, {machine.id: 1 / len(world.machines) for machine in world.machines}
+        order, followed = None, None
+        share = {machine.id: 1 / len(world.machines) for machine in world.machines}
         if isinstance(table, WeightTable):
-            order = table.order
+            order, followed = table.order, table
             share = {peer.id: part for peer, part in zip(table.peers, outcome.shares(table), strict=True)}
         samples, reports = world.step(
-            self._clock(), share, order=order, interval_s=self._every_s, upstream=name, lbs=self._lbs
-        )
+            self._clock(), share, order=order, interval_s=self._every_s, upstream=name, lbs=self._lbs,
+            table=followed,
+        )  # fmt: skip
         values = {wire.sample_key(name, peer): text for peer, text in samples.items()}
         values |= {wire.traffic_key(name, lb): text for lb, text in reports.items()}
         client.set_many(values, expire=60)

@@ -26,6 +26,7 @@ from steelyard_protocol import wire
 from testing.daemons import Daemon, free_port, memcached_in
 
 from ..processes import LOCAL, own_token
+from .page_contrast import LEAST, contrasts
 from .page_rig import Feeder, wait_for
 from .page_world import DEMAND_PER_S, FIVE, World
 
@@ -89,6 +90,7 @@ def running(
     state_url: str = "memory://",
     feed: bool = True,
     tick_s: float = TICK_S,
+    lbs: tuple[str, ...] = ("edge-1",),
     **environment: str,
 ) -> Iterator[Site]:
     """Run a controller, and servers that follow its weights."""
@@ -105,7 +107,7 @@ def running(
         stack.callback(controller.kill)
         controller.start()
         if feed:
-            stack.enter_context(Feeder(memcached.port, {"web": site.world}, every_s=tick_s))
+            stack.enter_context(Feeder(memcached.port, {"web": site.world}, every_s=tick_s, lbs=lbs))
         wait_for(lambda: LOCAL.get(site.url + "/readyz").status_code == 200, "the first tick")
         yield site
 
@@ -407,10 +409,25 @@ def test_where_reading_needs_a_token_it_is_asked_for_and_used_for_the_events(
 ) -> None:
     site = start(STEELYARD_ADMIN_TOKEN=ADMIN, STEELYARD_READ_TOKEN=READ)
     page = look(site, forgive="status of 40[13]")
-    page.get_by_label("Token", exact=True).fill(READ)
-    page.locator("#ask").get_by_role("button", name="Use it").click()
+    gate = page.locator("#gate")
+    expect(gate).to_contain_text("steelyard page")
+    expect(gate).to_contain_text("never into an address")
+    expect(page.locator("#connection")).to_have_text("A token is needed")
+    expect(page.locator("#audit")).to_be_hidden()
+    expect(gate.get_by_label("Token", exact=True)).to_be_focused()
+    for given in ("one-that-is-quite-wrong", READ):
+        gate.get_by_label("Token", exact=True).fill(given)
+        page.keyboard.press("Enter")
+        if given != READ:
+            expect(gate.get_by_role("alert")).to_contain_text("does not know that token")
+            expect(gate.get_by_label("Token", exact=True)).to_have_value("")
     expect(page.locator("#connection")).to_have_text("Live")
     expect(page.locator("tbody[data-peer]")).to_have_count(5)
+    expect(gate).to_be_hidden()
+    assert READ not in page.url
+    page.get_by_role("button", name="Forget token").click()
+    expect(gate).to_be_visible()
+    expect(page.locator("#one")).to_be_hidden()
 
 
 def test_what_is_refused_is_shown_as_text(site: Site, look: Look) -> None:
@@ -431,21 +448,23 @@ def test_a_part_that_is_away_is_named(start: Start, look: Look) -> None:
     page = look(site)
     expect(page.locator("#connection")).to_have_text("Live")
     site.memcached.kill()
-    expect(page.locator("#notices")).to_contain_text("Not all is well")
+    expect(page.locator("#notices")).to_contain_text("The controller has a fault")
     expect(page.locator("#notices")).to_contain_text(site.memcached.address)
+    # It is told once: the upstream has no fault of its own.
+    expect(page.locator("#one-troubles")).not_to_contain_text(site.memcached.address)
     site.memcached.start()
-    expect(page.locator("#notices")).not_to_contain_text("Not all is well")
+    expect(page.locator("#notices")).not_to_contain_text("The controller has a fault")
 
 
 @pytest.mark.parametrize("path", ["/", "/#/web/server-1"])
 def test_a_phone_needs_no_sideways_scrolling(site: Site, look: Look, path: str) -> None:
-    page = look(site, path, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page = look(site, path, viewport={"width": 320, "height": 720}, has_touch=True, is_mobile=True)
     expect(page.locator("tbody[data-peer]")).to_have_count(5)
     expect(page.locator(".chart canvas")).to_have_count(4)
     if "server-1" in path:
         expect(page.locator("#panel .chain li").last).to_contain_text("Weight")
-    assert page.evaluate("document.documentElement.scrollWidth") == 390
-    assert page.evaluate("document.querySelector('#panel').scrollWidth") <= 390
+    assert page.evaluate("document.documentElement.scrollWidth") == 320
+    assert page.evaluate("document.querySelector('#panel').scrollWidth") <= 320
 
 
 def test_dark_is_as_the_system_has_it_until_the_button_is_pressed(site: Site, look: Look) -> None:
@@ -460,15 +479,56 @@ def test_dark_is_as_the_system_has_it_until_the_button_is_pressed(site: Site, lo
     assert page.evaluate(background) == light
 
 
-def test_several_upstreams_are_listed_and_one_is_chosen(start: Start, look: Look) -> None:
+ZONES = {"edge-1": "eu-1a", "edge-2": "eu-1b"}
+
+
+def test_several_upstreams_are_listed_with_their_need_and_one_is_chosen(start: Start, look: Look) -> None:
     other = {"peers": [{"id": "a", "address": "10.0.9.1:80"}]}
-    page = look(start({"web": {"peers": _peers()}, "api": other}))
+    zoned = [{**peer, "zone": "eu-1a" if peer["id"] == "server-5" else "eu-1b"} for peer in _peers()]
+    site = start({"web": {"peers": zoned, "load_balancers": [*ZONES]}, "api": other}, lbs=(*ZONES,))
+    site.world.zones = ZONES
+    page = look(site)
     expect(page.locator("#all .card")).to_have_count(2)
+    # The one that needs a person comes first, and the sums name it.
+    expect(_tile(page, "Upstreams")).to_have_text("1 needs you")
+    expect(page.locator("#all .card").first).to_contain_text("1 of 1 servers: no sample yet")
+    web = page.locator("#all .card", has_text="web")
+    expect(web.locator("dd")).to_have_text([re.compile(r"^\d+$"), re.compile(r"^[\d.]+ %$"), "5 of 5"])
+    for theme in ("light", "dark"):
+        _assert_legible(page, theme)
     page.locator("#all .card", has_text="api").click()
     expect(page.locator("#one-title")).to_have_text("api")
     expect(page.locator("tbody[data-peer]")).to_have_count(1)
     page.locator("#upstreams").get_by_role("link", name="web").click()
     expect(page.locator("tbody[data-peer]")).to_have_count(5)
+    zones = page.locator("#zones li")
+    expect(zones.first).to_contain_text("eu-1a")
+    expect(zones.first).to_contain_text("Servers: server-5")
+    expect(zones.first).to_contain_text("Load balancers: edge-1")
+    expect(zones.last).to_contain_text(re.compile(r"requests/s: (all stay|\d+ stay, [\d.]+ to eu-1a)"))
+    expect(_row(page, "server-1").locator(".c-name")).to_contain_text("10.0.0.11:80, eu-1b")
+    expect(_tile(page, "Cross zones")).to_have_text(re.compile(" %$"))
+    page.get_by_role("link", name="server-5").click()
+    expect(page.locator("#panel .chain li").last).to_contain_text("Weight")
+    for theme in ("light", "dark"):
+        _assert_legible(page, theme)
+
+
+def _assert_legible(page: Page, theme: str) -> None:
+    """Assert that each text has its contrast, and that none is cut."""
+    page.evaluate("theme => (document.documentElement.dataset.theme = theme)", theme)
+    too_low = [each for each in contrasts(page) if each["ratio"] < LEAST]
+    assert too_low == []
+    assert page.evaluate(CUT) == []
+
+
+# Elements whose text is longer than their box.
+CUT = """
+() => [...document.querySelectorAll("main *")]
+  .filter((each) => each.checkVisibility() && each.childElementCount === 0 && !each.matches(".hidden"))
+  .filter((each) => getComputedStyle(each).overflowX === "hidden" && each.scrollWidth > each.clientWidth + 1)
+  .map((each) => each.textContent)
+"""
 
 
 def test_without_an_upstream_it_says_how_to_get_one_and_shows_what_is_declared_then(
@@ -533,6 +593,8 @@ def test_an_upstream_is_found_by_a_servers_address_and_back_leads_back(many: Sit
     page = look(many, forgive=BUSY)
     expect(page.locator("#all .card")).to_have_count(24)
     expect(page.locator("#upstreams")).to_have_text("All 301 upstreams")
+    # No server sends samples.
+    expect(_tile(page, "Upstreams")).to_have_text("301 need you")
     page.get_by_label("Search the upstreams").press_sequentially("10.200.1.7:")
     expect(page.locator("#all .card")).to_have_count(1)
     page.locator("#all .card", has_text="Has only").click()
@@ -578,13 +640,15 @@ def test_who_changed_what_is_shown_to_who_has_a_token(start: Start, look: Look) 
         path = f"{site.url}/v1/upstreams/web/peers/server-1"
         LOCAL.patch(path, json={"pin": pin}, headers=with_token).raise_for_status()
     page = look(site, "/#/web", forgive="status of 401")
-    page.get_by_text("Who changed what").click()
+    page.get_by_role("button", name="Show it with a token").click()
+    page.locator("#ask").get_by_text("how do I get one?").click()
+    expect(page.locator("#ask")).to_contain_text("never into an address")
     page.get_by_label("Token", exact=True).fill(ADMIN)
     page.locator("#ask").get_by_role("button", name="Use it").click()
-    entries = page.locator("#audit-list li")
-    expect(entries).to_have_count(20)
-    expect(entries.first).to_contain_text("admin  web: server-1: pin 23 -> 24")
+    entries = page.locator("#audit-body li")
+    expect(entries).to_have_count(6)
+    expect(entries.first).to_have_text(re.compile(r"^server-1: pin 23 → 24admin, just now$"))
     page.get_by_role("button", name="Earlier ones").click()
     expect(entries).to_have_count(25)
-    expect(entries.last).to_contain_text("the configuration file  web: declared")
+    expect(entries.last).to_have_text(re.compile("^declaredthe configuration file, "))
     expect(page.get_by_role("button", name="Earlier ones")).to_be_hidden()

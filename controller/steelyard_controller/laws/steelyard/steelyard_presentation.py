@@ -103,8 +103,8 @@ PRESENTATION = Presentation(
         Step(
             "Capacity",
             "{capacity_estimate:count} requests per busy second",
-            "Seen: {evidence_requests:count} requests in {evidence_busy_s:duration} of work. "
-            "{prior_share:percent} of the estimate is its baseline.",
+            "Learnt from {evidence_requests:count} requests in {evidence_busy_s:duration} of its work. "
+            "{prior_share:percent} of the figure is assumed from its baseline.",
         ),
         Step(
             "Not ours",
