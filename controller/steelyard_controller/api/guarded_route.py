@@ -65,8 +65,11 @@ class GuardedRoute(APIRoute):
     """A route that answers only requests that its rule allows; `app.state.guard` decides."""
 
     def get_route_handler(self) -> Handler:
-        """Return the handler, behind the guard; raise TypeError if the function has no rule."""
+        """Return the handler, behind the guard; raise TypeError if the function has no rule that fits."""
         handler, rule = super().get_route_handler(), auth.rule_of(self.endpoint)
+        # Otherwise a token that may change some upstreams could use it for all of them.
+        if rule.scope not in (None, "read") and "upstream" not in self.param_convertors:
+            raise TypeError(f"{self.path_format} changes something: name an {{upstream}} in its path")
 
         async def guarded(request: Request) -> Response:
             guard: Guard = request.app.state.guard

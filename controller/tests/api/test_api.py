@@ -524,7 +524,7 @@ def test_a_fault_of_the_controller_is_told_once_however_many_upstreams_there_are
     assert (upstream["degraded"], upstream["controller"]["degraded"]) == ([], [fault])
     metrics = own.get("/metrics").text
     assert "steelyard_controller_degraded 1.0" in metrics
-    # What the senders do is unknown, so that no alert names them.
+    # The state of the senders is unknown, so no alert names them.
     assert "steelyard_lb_reporting{" not in metrics
     assert set(re.findall(r"^steelyard_degraded{.*} (.*)$", metrics, re.MULTILINE)) == {"0.0"}
 

@@ -1,6 +1,7 @@
 """A route without a rule, or without the guard, stops the controller at its start."""
 
 import re
+from collections.abc import Awaitable, Callable
 
 import pytest
 from fastapi import APIRouter
@@ -14,18 +15,39 @@ from steelyard_controller.api.guarded_route import GuardedRoute
 from .serving import READ, bearer, service_of, serving
 
 
-async def _nothing() -> None:
-    """Answer nothing."""
+def function() -> Callable[[], Awaitable[None]]:
+    """Return a route's function without a rule."""
+
+    async def nothing() -> None:
+        """Answer nothing."""
+
+    return nothing
 
 
 def test_a_route_without_a_rule_cannot_be_made() -> None:
-    with pytest.raises(TypeError, match=r"_nothing has no rule: mark it with auth\.needs"):
-        APIRouter(route_class=GuardedRoute).get("/x")(_nothing)
+    with pytest.raises(TypeError, match=r"nothing has no rule: mark it with auth\.needs"):
+        APIRouter(route_class=GuardedRoute).get("/x")(function())
+
+
+def test_a_route_that_changes_something_names_its_upstream() -> None:
+    endpoint = auth.needs("drain")(function())
+    APIRouter(route_class=GuardedRoute).put("/v2/{upstream}/x")(endpoint)
+    with pytest.raises(TypeError, match=r"/v2/{name}/x changes something: name an {upstream}"):
+        APIRouter(route_class=GuardedRoute).put("/v2/{name}/x")(endpoint)
+
+
+def test_a_stranger_does_not_learn_which_paths_and_methods_there_are() -> None:
+    with serving(tokens={"read": [READ]}) as api:
+        for method, path in (("GET", "/nowhere"), ("GET", "/v1/upstreams/web/dry-run"), ("OPTIONS", "/")):
+            assert api.request(method, path).status_code in (401, 403)
+        assert api.get("/nowhere", headers=bearer(READ)).status_code == 404
+        answer = api.get("/v1/upstreams/web/dry-run", headers=bearer(READ))
+        assert (answer.status_code, answer.headers["allow"]) == (405, "PUT")
 
 
 def test_a_route_without_a_guard_cannot_be_installed() -> None:
     app = create(service_of())
-    app.get("/unguarded")(auth.needs("declare")(_nothing))
+    app.get("/unguarded")(auth.needs("declare")(function()))
     with pytest.raises(TypeError, match=r"/unguarded.* is not guarded"):
         guarded_route.rules(app.routes)
 
