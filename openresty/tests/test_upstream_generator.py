@@ -134,3 +134,27 @@ def test_the_generator_explains_itself() -> None:
     assert (run.returncode, run.stderr) == (0, "")
     for option in ("--servers", "--concurrency", "--nginx", "--platform", "--shards"):
         assert option in run.stdout
+
+
+def test_a_full_disk_is_one_line_and_leaves_an_earlier_file_whole(tmp_path: Path) -> None:
+    file = tmp_path / "web.conf"
+    file.write_text("earlier\n")
+    arguments = f"{GENERATOR} web --servers 300 --platform debian"
+    for command, message in (
+        (f"{arguments} >/dev/full", "standard output cannot be written"),
+        (f"{GENERATOR} --help >/dev/full", "standard output cannot be written"),
+        # The system refuses more than one block, as on a full disk.
+        (f"trap '' XFSZ; ulimit -f 1; {arguments} --output {file}", f"{file} cannot be written"),
+        (f"{arguments} --output {tmp_path}/none/web.conf", f"{tmp_path}/none/web.conf cannot be written"),
+    ):
+        run = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+        assert (run.returncode, run.stdout) == (7, "")
+        assert run.stderr.startswith(f"steelyard-upstream: {message}")
+        assert len(run.stderr.splitlines()) == 1
+    assert generate("web", "--servers", "3", "--output", str(tmp_path)).returncode == 2
+    assert (file.read_text(), list(tmp_path.iterdir())) == ("earlier\n", [file])
+    file.chmod(0o640)
+    written = ("web", "--servers", "300", "--platform", "debian", "--output", str(file))
+    assert generate(*written).returncode == 0
+    assert file.read_text().startswith("# Made by: steelyard-upstream web --servers 300")
+    assert (file.stat().st_mode & 0o777, list(tmp_path.iterdir())) == (0o640, [file])

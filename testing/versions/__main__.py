@@ -13,6 +13,7 @@ from queue import SimpleQueue
 
 from steelyard_loadtest.reporting.markdown import filled
 from steelyard_loadtest.reporting.progress import Progress
+from steelyard_protocol import whole_file
 
 from testing.versions import subjects, suites, versions_page
 from testing.versions.kept_results import KeptResults, Result
@@ -54,7 +55,7 @@ def main() -> int:
         print(text)
     else:
         page = arguments.page.read_text(encoding="utf-8")
-        arguments.page.write_text(filled(page, MARKS, text), encoding="utf-8")
+        whole_file.write(arguments.page, filled(page, MARKS, text).encode())
     titles = {each.title for each in chosen}
     return 1 if any(each.outcome.failed for each in results if each.subject in titles) else 0
 

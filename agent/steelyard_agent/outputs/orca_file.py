@@ -1,10 +1,11 @@
 """Keeps the newest sample in a file, as an ORCA value. I/O only.
 
 The file is replaced in one step, so that a reader never sees half of it, and
-removed while there is nothing to show. It is not synced to disk: after a restart
+removed while there is nothing to show, or it cannot be written. It is not synced to disk: after a restart
 its content has no value. (Put it on a tmpfs, such as /run.)
 """
 
+import contextlib
 import logging
 import os
 from pathlib import Path
@@ -38,6 +39,10 @@ class OrcaFile:
             if not self._failing:
                 log.warning("%s cannot be written (%s); sampling goes on", self._path, error.strerror)
             self._failing = True
+            # The value has no time: the earlier one would pass for the load of now.
+            for path in (self._path, self._next):
+                with contextlib.suppress(OSError):
+                    path.unlink(missing_ok=True)
             return
         if self._failing:
             log.info("%s can be written again", self._path)

@@ -1,5 +1,6 @@
 """The agent's outputs beside Memcached: ORCA and Prometheus text, and its answers over HTTP."""
 
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -170,6 +171,18 @@ def test_the_file_is_there_while_there_is_a_sample(tmp_path: Path) -> None:
     file.show(STATUS)
     file.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_value_that_cannot_be_replaced_is_removed_because_it_has_no_time(tmp_path: Path) -> None:
+    path = tmp_path / "orca"
+    file = OrcaFile(path)
+    file.show(STATUS)
+    beside = tmp_path / f".orca.{os.getpid()}"
+    beside.symlink_to("/dev/full")
+    file.show(STATUS)
+    assert list(tmp_path.iterdir()) == []
+    file.show(STATUS)
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_file_that_cannot_be_written_is_said_once_and_again_when_it_can(

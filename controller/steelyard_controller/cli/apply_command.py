@@ -10,10 +10,12 @@ because it declares them again.
 """
 
 import argparse
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
+from steelyard_protocol import whole_file
 
 from steelyard_controller import yaml_text
 from steelyard_controller.cli import connection_flags, error_answers, yaml_file
@@ -53,6 +55,13 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         "States and pins appear if they differ from the default; servers from Kubernetes do not.",
     )
     save.add_argument("upstream", nargs="?", metavar="UPSTREAM", help="Upstream to print (default: all)")
+    save.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="File to write in one step, so that a full disk leaves an earlier copy whole "
+        "(default: standard output)",
+    )
     connection_flags.add(save, run=_save)
 
 
@@ -152,5 +161,16 @@ def _save(given: argparse.Namespace) -> int:
             if upstream is not None:
                 sections[name] = saved_section.section_of(upstream, without=pods)
         document = {"upstreams": sections}
-        session.out.answer(document, [yaml_text.dump(document).rstrip()])
+        if given.output is not None:
+            text = json.dumps(document) if session.out.as_json else yaml_text.dump(document)
+            _write(given.output, f"{text.rstrip()}\n")
+        else:
+            session.out.answer(document, [yaml_text.dump(document).rstrip()])
         return Exit.OK
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        whole_file.write(file, text.encode())
+    except OSError as error:
+        raise Failure(Exit.OUTPUT_LOST, f"--output {file} cannot be written: {error.strerror}") from None

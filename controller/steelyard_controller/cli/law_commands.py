@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 from steelyard_protocol import console_program, setting_values
 
 from steelyard_controller.cli import connection_flags, yaml_file
-from steelyard_controller.cli.exit_status import Exit, UsageError
+from steelyard_controller.cli.exit_status import Exit, Failure, UsageError
 from steelyard_controller.cli.terminal.output import Output
 
 if TYPE_CHECKING:
@@ -128,8 +128,10 @@ def _draw(decisions: "Sequence[Decision]", path: Path) -> None:
         plot(decisions, path)
     except ImportError:
         raise UsageError("--plot needs matplotlib: pip install 'steelyard-controller[plot]'") from None
-    except (ValueError, OSError) as error:
+    except ValueError as error:
         raise UsageError(f"--plot {path}: {error}") from None
+    except OSError as error:
+        raise Failure(Exit.OUTPUT_LOST, f"--plot {path} cannot be written: {error.strerror}") from None
 
 
 def _from_settings(settings: Sequence[str]) -> dict[str, float]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from steelyard_protocol import whole_file
 
 from steelyard_controller.laws.decision import Decision
 
@@ -60,6 +61,7 @@ def plot(decisions: Sequence[Decision], path: Path) -> None:
     if peers:
         top.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False)
     try:
-        figure.savefig(path, dpi=110)
+        with whole_file.replacing(path) as fresh:
+            figure.savefig(fresh, dpi=110)
     finally:
         plt.close(figure)

@@ -281,7 +281,11 @@ def test_what_was_saved_is_brought_back_and_nothing_of_later_is_undone(
             return steelyard("--url", controller.url, *arguments)
 
         assert run("pin", "web", "c", "40", "--wait").status == 0
-        file.write_text(run("save").out)
+        assert run("save", "--output", str(file)).out == ""
+        assert file.read_text() == run("save").out
+        full = run("save", "--output", "/dev/full")
+        assert (full.status, full.out) == (7, "")
+        assert full.err == "steelyard: --output /dev/full cannot be written: No space left on device\n"
         assert (
             yaml.safe_load(file.read_text())["upstreams"]
             == run("save", "web", "--json").document["upstreams"]

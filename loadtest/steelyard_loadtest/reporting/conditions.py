@@ -12,6 +12,8 @@ from pathlib import Path
 
 import psutil
 
+from steelyard_loadtest.reporting.publish import write_text
+
 ANSWERS_WITHIN_S = 20.0
 UNKNOWN, MISSING = "of an unknown version", "missing"
 
@@ -53,6 +55,5 @@ def kept(out: Path, now: dict[str, str], *, new: bool) -> dict[str, str]:
     if not new and file.exists():
         earlier: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
         return earlier
-    out.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(now, indent=1), encoding="utf-8")
+    write_text(file, json.dumps(now, indent=1))
     return now

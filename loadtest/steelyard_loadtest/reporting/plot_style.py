@@ -15,6 +15,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from PIL import Image
+from steelyard_protocol import whole_file
 
 # Okabe and Ito's palette, which the colour-blind can distinguish. Ours is orange, and nginx is blue.
 ORANGE, BLUE, GREEN, PINK = "#D55E00", "#0072B2", "#009E73", "#CC79A7"
@@ -87,7 +88,8 @@ def save(figure: Figure, file: Path, *, dpi: int = DPI, all_colors: bool = False
         if not all_colors:
             # The octree keeps rare colours: median cut gives two algorithms the same.
             small = small.quantize(method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
-    small.save(file, optimize=True)
+    with whole_file.replacing(file) as fresh:
+        small.save(fresh, optimize=True)
 
 
 def headline(figure: Figure, title: str, size: float = 13) -> None:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from steelyard_protocol import whole_file
+
 from steelyard_loadtest.reporting.markdown import filled
 
 Draw = Callable[[Path], object]
@@ -52,16 +54,15 @@ def fill_page(page: Page, file: Path | None, marks: str, *, folder: str = "plots
     for plot, draw in page.plots.items():
         draw(file.parent / paths[plot])
     text = filled(file.read_text(encoding="utf-8"), marks, page.text(paths))
-    file.write_text(text, encoding="utf-8")
+    write_text(file, text)
 
 
 def write_text(file: Path, text: str) -> Path:
     """Write a text, compressed without a time stamp if the name ends in .gz. Raises OSError.
 
-    The write is one step, so that nobody reads half of it.
+    The write is one step: nobody reads half of it, and a full disk leaves the earlier text.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     data = text.encode()
-    fresh = file.with_name(f".{file.name}.new")
-    fresh.write_bytes(gzip.compress(data, mtime=0) if file.suffix == ".gz" else data)
-    return fresh.replace(file)
+    whole_file.write(file, gzip.compress(data, mtime=0) if file.suffix == ".gz" else data)
+    return file

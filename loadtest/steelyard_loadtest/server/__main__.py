@@ -53,8 +53,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.pid_file:
             undo.callback(options.pid_file.unlink, missing_ok=True)
             fresh = options.pid_file.with_name(f".{options.pid_file.name}.{os.getpid()}")
-            fresh.write_text(f"{os.getpid()}\n")
-            fresh.replace(options.pid_file)  # in one step, because an agent may read it at any moment
+            undo.callback(fresh.unlink, missing_ok=True)
+            try:
+                fresh.write_text(f"{os.getpid()}\n")
+                fresh.replace(options.pid_file)  # in one step, because an agent may read it at any moment
+            except OSError as error:
+                return _fail(name, f"the PID file {options.pid_file}: {error.strerror}")
         print(f"{name}: http://{host}:{port} {held.text}", file=sys.stderr, flush=True)
         _serve(options, listener, burners, Pace(held.paced_cores, burners.count), count)
     return 0

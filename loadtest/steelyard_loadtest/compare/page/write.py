@@ -46,7 +46,7 @@ def fill_page(page: Path, marks: str, out: Path, results: Results, dataplane: Pa
     folder = page.parent / FOLDER / page.stem
     shutil.rmtree(folder, ignore_errors=True)  # a plot that is not made any more is not shown any more
     shutil.copytree(out / FOLDER, folder)
-    page.write_text(filled(page.read_text(encoding="utf-8"), marks, text), encoding="utf-8")
+    write_text(page, filled(page.read_text(encoding="utf-8"), marks, text))
 
 
 def _figures(results: Results) -> list[TrialFigures]:
