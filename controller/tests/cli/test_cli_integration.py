@@ -299,7 +299,7 @@ def test_what_was_saved_is_brought_back_and_nothing_of_later_is_undone(
         changed = tmp_path / "changed.yaml"
         changed.write_text("upstreams: {web: {law: paper, shadows: {}}}")
         assert run("apply", str(changed)).status == 0
-        changes = "law paper -> static; shadows {} -> {'paper': {}}; b added (10.0.0.2:80)"
+        changes = "law paper -> static; shadows.paper none -> {}; b added (10.0.0.2:80)"
         assert run("apply", str(file), "--dry-run").out == f"web: would be: {changes}\n"
         assert run("apply", str(file)).out == f"web: {changes}\n"
         peers = LOCAL.get(f"{url}/declaration").json()["peers"]
