@@ -122,17 +122,20 @@ def _declare(
     session: Session, name: str, before: "Upstream | None", after: "Upstream", tag: str | None
 ) -> str:
     """Declare an upstream; return the changes that the controller made."""
-    from steelyard_controller.declarations.declaration import differences
+    from steelyard_controller.declarations.declaration import UNCHANGED, differences
     from steelyard_controller.declarations.upstream import Upstream
 
     where = path("upstreams", name)
     try:
         answer = _put(session, where, after, tag)
     except Failure as failure:
-        # A controller may have made the change without its answer arriving; the next one then refuses it.
-        if failure.status != Exit.NOT_DONE or declared(session, name)[0] != after:
+        if failure.status != Exit.NOT_DONE:
             raise
-        return differences(before, after)
+        # A controller may have made the change without its answer arriving; the next one then refuses it.
+        now, tag = declared(session, name)
+        if now is None or _dry_run(session, name, now, after, tag) != UNCHANGED:
+            raise failure from None
+        return differences(before, now)
     made = error_answers.document(Upstream, answer.content, session.controllers.url, where)
     return differences(before, made)
 
