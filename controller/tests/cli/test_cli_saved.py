@@ -16,7 +16,7 @@ from testing.daemons import Daemon
 from testing.waiting import wait_until
 
 from ..declarations.drawn_declarations import IDS, documents
-from ..declarations.test_saved_section import brought_back
+from ..declarations.test_saved_section import SLOW, brought_back
 from ..discovery.recorded_api import RecordedApi, endpoint_slice, service
 from ..processes import LOCAL, own_token
 from .test_cli_integration import Ran, running, steelyard
@@ -65,7 +65,8 @@ def test_apply_does_what_its_dry_run_says_and_brings_back_what_was_saved(
         def declared() -> Upstream:
             return Upstream.model_validate_json(LOCAL.get(f"{url}/declaration").content)
 
-        @settings(max_examples=12, phases=[Phase.generate])  # shrinking would start hundreds of commands
+        # Shrinking would run hundreds of commands.
+        @settings(max_examples=12, phases=[Phase.generate], suppress_health_check=SLOW)
         @given(saved=UPSTREAM, changes=CHANGES, prune=st.booleans())
         def holds(saved: dict[str, Any], changes: list[Any], prune: bool) -> None:
             change("PUT", None, saved)

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import Phase, find, given, settings
+from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 from pydantic import ValidationError
@@ -14,6 +14,9 @@ from steelyard_controller.declarations.saved_section import SET_LATER, applied, 
 from steelyard_controller.declarations.upstream import Peer, Upstream
 
 from .drawn_declarations import documents, values
+
+# A whole declaration takes long to draw while other processes have the CPU.
+SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 UPSTREAMS = documents(Upstream).map(Upstream.model_validate)
 
@@ -41,7 +44,7 @@ def brought_back(saved: Upstream, now: Upstream, *, prune: bool = False) -> dict
     return {**fields, "peers": peers + ([] if prune else list(later.values()))}
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, suppress_health_check=SLOW)
 @given(saved=UPSTREAMS, now=UPSTREAMS, prune=st.booleans(), as_json=st.booleans())
 def test_after_any_changes_the_file_holds_and_the_rest_stays(
     saved: Upstream, now: Upstream, prune: bool, as_json: bool
@@ -59,7 +62,7 @@ def test_after_any_changes_the_file_holds_and_the_rest_stays(
     assert (differences(now, after) == UNCHANGED) == (sorted_peers(now) == sorted_peers(after))
 
 
-@settings(max_examples=20)
+@settings(max_examples=20, suppress_health_check=SLOW)
 @given(UPSTREAMS)
 def test_a_saved_file_declares_the_same_where_nothing_is_declared(saved: Upstream) -> None:
     section = through_a_file(saved)
