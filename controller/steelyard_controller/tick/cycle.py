@@ -29,6 +29,7 @@ from steelyard_controller.store.saved_state import SavedState
 from steelyard_controller.tick import upstream_faults, upstream_zones
 from steelyard_controller.tick.cpu_time import CpuTime
 from steelyard_controller.tick.outcome import Outcome
+from steelyard_controller.tick.request_counts import RequestCounts
 from steelyard_controller.tick.snapshot_builder import build_snapshot
 from steelyard_controller.tick.table_builder import build_table
 from steelyard_controller.tick.window_pairing import WindowPairing
@@ -74,6 +75,8 @@ class Cycle:
         """The time of its addition here, by the clock of the ticks."""
         self.balancer_changes: list[str] = []
         """A line for each undeclared load balancer that came or left at the last tick."""
+        self.requests = RequestCounts()
+        """The requests by server that load balancers have reported here."""
         self.resolved: Mapping[str, str] = {}
         """The previous leader's IP address for each host name, if there was a previous leader."""
         self._tick_s = tick_s
@@ -264,6 +267,8 @@ class Cycle:
             max_conns=upstream.max_conns,
         )
         self._note_indicators(upstream, snapshot, sampled=bool(due))
+        new = (each.message for each in self._inbox.reports.values() if each.arrived_s == now_s)
+        self.requests = self.requests.after(snapshot.ids, new)
         return Observed(
             upstream=upstream,
             due=Due(laws=self._laws, memories=self._memories, snapshot=snapshot),
