@@ -70,6 +70,7 @@ def parse(text: str) -> Document:
 
 def dump(document: object) -> str:
     """Return a document of plain values as YAML that `parse` reads as the same."""
+    # With allow_unicode, PyYAML writes U+0085 as a line break, and reads that as a blank.
     return yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=110)
 
 
