@@ -155,20 +155,21 @@ class Rig:
         return report
 
     @contextlib.contextmanager
-    def controller(self, servers: list[Backend]) -> Iterator[None]:
-        """Run a controller of the default law on the memcached, for the upstream `web`."""
+    def controller(self, servers: list[Backend]) -> Iterator[str]:
+        """Run a controller of the default law on the memcached, for the upstream `web`; yield its URL."""
         row = '      - {{ id: {0.name}, address: "{0.address}", baseline: 1 }}\n'
         config = self._folder / "controller.yaml"
         config.write_text("upstreams:\n  web:\n    peers:\n" + "".join(map(row.format, servers)))
+        port = free_port()
         command = [
             sys.executable, "-m", "steelyard_controller", "--config", str(config),
-            "--api-port", str(free_port()), "--memcached", f"127.0.0.1:{self.memcached.port}",
+            "--api-port", str(port), "--memcached", f"127.0.0.1:{self.memcached.port}",
             "--state-url", "memory://",
         ]  # fmt: skip
         with (self._folder / "controller.log").open("wb") as log:
             daemon = warm_start.Popen(command, stdout=log, stderr=log)
         try:
-            yield
+            yield f"http://127.0.0.1:{port}"
         finally:
             daemon.kill()
             daemon.wait()

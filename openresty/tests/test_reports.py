@@ -1,14 +1,18 @@
 """nginx's traffic: the report in Memcached, and the status page."""
 
+import contextlib
+import json
 import os
 import signal
 import socket
 import threading
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from openresty.tests.nginx_process import one_upstream
 from testing.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -372,3 +376,20 @@ def test_a_load_balancer_that_the_table_does_not_name_announces_itself_until_it_
     rig.publish([("a", a.address, 1, "up")], generation=2, reporters=["edge-9", "edge-1"])
     rig.wait_until(lambda: read() is True, "the table that names it")
     rig.wait_until(lambda: rig.memcached.get("steelyard:1:load-balancers") is None, "no more announcements")
+
+
+def test_two_nginx_of_one_name_are_a_fault_of_the_controller(rig: "Rig") -> None:
+    a = rig.backend("a")
+    block = one_upstream(rig.memcached.port, "upstreams = { web = {} },", "}")
+    with rig.controller([a]) as url:
+        edges = [rig.edge_of(block, folder=folder) for folder in ("one", "other")]
+
+        def degraded() -> str:
+            for edge in edges:
+                edge.get("/")
+            with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/readyz") as answer:  # noqa: S310
+                return str(json.load(answer)["degraded"])
+            return ""
+
+        rig.wait_until(lambda: "two programs report as edge-1" in degraded(), "the fault")
+        assert "each nginx its own `lb`" in degraded()

@@ -6,7 +6,9 @@ the next ones merely overtook it on its way. A run not seen before is a restart,
 or an old recording. It is a replay
 
 - when another run has replaced it: among two that send in turn, the later one
-  counts, and the earlier one again only after the later one has fallen silent;
+  counts, and the earlier one again only after the later one has fallen silent.
+  A few intervals are enough if its message is newer, by its sender's clock,
+  than every accepted one. A recording of an ended run is older than those;
 - when the sender's own clock dates it before the last message of this sender,
   and ours dates it more than `LENIENCE_MS` ago. The second half is for a sender
   whose clock was ahead and has been set right. Two clocks meet only here, and
@@ -48,6 +50,15 @@ Message = SampleRecord | TrafficReport
 def is_silent(last: Message, silence_s: float) -> bool:
     """Return whether a sender has stopped: `last` is its last message, `silence_s` seconds ago."""
     return silence_s > max(SILENT_S, SILENT_INTERVALS * last.interval_s)
+
+
+def gives_way(last: Message, silence_s: float, *, at_ms: int, heard_ms: int | None) -> bool:
+    """Return whether an earlier run counts again, with a message of `at_ms` by its sender's clock.
+
+    `last` is the sender's last accepted message, `silence_s` seconds ago; `heard_ms` is its latest time.
+    """
+    is_newer = heard_ms is not None and at_ms > heard_ms
+    return is_silent(last, silence_s) or (is_newer and silence_s > SILENT_INTERVALS * last.interval_s)
 
 
 def is_known(last: Message, message: Message) -> bool:

@@ -16,6 +16,9 @@ UPSTREAMS_KEY = f"steelyard:{VERSION}:upstreams"
 # The key of announcements of undeclared load balancers (`announced`).
 ANNOUNCED_KEY = f"steelyard:{VERSION}:load-balancers"
 
+# The key of the load balancers' runs (`balancer_runs`).
+RUNS_KEY = f"steelyard:{VERSION}:runs"
+
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 # Memcached's default item size; nothing larger can have come from there.

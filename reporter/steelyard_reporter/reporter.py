@@ -6,7 +6,7 @@ I/O comes in as arguments: the sockets, Memcached, the clocks. `loop` decides wh
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-from steelyard_protocol import announced, signature, traffic_report, wire
+from steelyard_protocol import announced, balancer_runs, signature, traffic_report, wire
 from steelyard_protocol.deadline import Deadline
 from steelyard_protocol.memcached_writer import MemcachedWriter
 from steelyard_protocol.traffic_report import TrafficReport
@@ -113,6 +113,9 @@ class Reporter:
             values[wire.traffic_key(report.upstream, report.lb)] = value
             log.debug("%s", text.decode())
         self._pool.put_many(values)
+        runs = balancer_runs.lines(map(balancer_runs.run_of, reports))
+        if runs:
+            self._pool.append(wire.RUNS_KEY, runs, ttl_s=balancer_runs.TTL_S)
         self._announce([report.upstream for report in reports])
         return reports
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from steelyard_protocol import weight_table, wire
+from steelyard_protocol import balancer_runs, weight_table, wire
 from steelyard_protocol.memcached_writer import MemcachedWriter
+from steelyard_protocol.traffic_report import TrafficReport
 from steelyard_protocol.weight_table import TablePeer, WeightTable
 from steelyard_reporter.newest_tables import Tables
 from steelyard_reporter.reporter import UNREAD_REPORTS, Reporter
@@ -93,7 +94,7 @@ class Memcached(MemcachedWriter):
         self.values[wire.weights_key(upstream)] = weight_table.encode(table)
 
 
-def _reporter(path: Path, memcached: Memcached, **members: Any) -> Reporter:
+def _reporter(path: Path, memcached: Memcached, boot: str = "b0070000", **members: Any) -> Reporter:
     told: dict[str, Any] = {"upstreams": {"web": "web"}, **members}
     settings = Settings(sockets=(path,), lb="edge-1", memcached=(), interval_s=PATIENCE_S, **told)
     return Reporter(
@@ -103,7 +104,7 @@ def _reporter(path: Path, memcached: Memcached, **members: Any) -> Reporter:
             {"memory": memcached.get_many}, list(settings.upstreams), keys=(), wall_clock=time.time
         ),
         key=None,
-        boot="b0070000",
+        boot=boot,
         clock=time.monotonic,
         wall_clock=time.time,
     )
@@ -166,6 +167,20 @@ def test_without_set_weights_it_only_asks(tmp_path: Path) -> None:
             reporter.follow()
     assert haproxy.asked == []
     assert wire.traffic_key("web", "edge-1") in memcached.values
+
+
+def test_each_report_has_a_line_by_which_two_of_one_name_are_noticed(tmp_path: Path) -> None:
+    memcached, runs = Memcached(), list[TrafficReport]()
+    reporter, other = _reporter(tmp_path / "s", memcached), _reporter(tmp_path / "s", memcached, boot="other")
+    memcached.publish(1, "s1")
+    with serving(tmp_path / "s", Haproxy()):
+        for each in (reporter, other):
+            each.follow()
+        for _ in range(3):
+            for each in (reporter, other):
+                runs += each.report()
+    lines = memcached.values[wire.RUNS_KEY]
+    assert list(balancer_runs.read([lines])) == list(map(balancer_runs.run_of, runs))
 
 
 def test_a_table_that_does_not_name_it_has_it_announce_itself_and_the_log_say_so(

@@ -288,7 +288,9 @@ def _refused_run(
 ) -> Refused | None:
     refused = None
     if last is not None:
-        silent = replay_guard.is_silent(last.message, context.now_s - last.arrived_s)
+        silent = replay_guard.gives_way(
+            last.message, context.now_s - last.arrived_s, at_ms=at_ms, heard_ms=clock_ms
+        )
         refused = replay_guard.of_an_ended_run(
             message, ended=last.ended, believed=last.message, silent=silent
         )

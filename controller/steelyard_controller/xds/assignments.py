@@ -2,13 +2,17 @@
 
 Pure. An upstream is a cluster of that name, a server is an endpoint:
 
-    up, drain, down    priority 0; a drained server is DRAINING, a server that is down is UNHEALTHY
+    up                 priority 0
     backup             priority 1, which Envoy uses if priority 0 has no healthy server
+    drain, down        left out; UNHEALTHY in the farewell before that
     zone               a locality of its own within the priority
 
 Envoy sends a part of the requests to the next priority, or to unhealthy servers (its panic), as soon as fewer
 than 1 / overprovisioning_factor of the endpoints are healthy. Here, as with nginx, one healthy server is
-enough: the factor is 100 % for each endpoint.
+enough: the factor is 100 % for each endpoint. Without a healthy server Envoy uses all of its endpoints,
+DRAINING and UNHEALTHY ones too. So a server that a person has taken out must not be an endpoint. If
+the cluster lacks `ignore_health_on_host_removal`, Envoy keeps an endpoint that is left out for as long as
+it passes Envoy's checks, unless it is UNHEALTHY: hence the farewell.
 
 Endpoints are encoded once for all Envoys, in both forms. Each time they arrive, every worker of an Envoy
 restarts its rotation. With few requests between two updates, the same servers would always come first. So
@@ -17,13 +21,12 @@ small changes (`is_near`) are not sent each second.
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from msgspec import UnsetType
 from steelyard_protocol.weight_table import TablePeer, WeightTable
 
 from steelyard_controller.xds.xds_messages import (
-    DRAINING,
     EDS_TYPE,
     UNHEALTHY,
     ClusterLoadAssignment,
@@ -40,7 +43,7 @@ OVERPROVISIONING_PERCENT = 140
 # A change of a weight below this share is near; a law's steps at rest are mostly smaller.
 NEAR_SHARE = 0.05
 
-_HEALTH = {"drain": DRAINING, "down": UNHEALTHY}
+OUT = frozenset({"drain", "down"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,18 +51,32 @@ class Assignment:
     """One upstream's endpoints; another `version` means other endpoints or weights.
 
     `whole` and `delta` are the member `resources` of a DiscoveryResponse and of a DeltaDiscoveryResponse.
+    `out` are the addresses of the servers that are left out. An Envoy that may have one of them gets
+    `farewell` first (None: there is none), which has these as UNHEALTHY.
     """
 
     version: str
     whole: bytes = field(repr=False)
     delta: bytes = field(repr=False)
+    out: frozenset[str] = frozenset()
+    farewell: "Assignment | None" = None
 
 
 def assignment(table: WeightTable) -> Assignment:
     """Return the endpoints of a table for Envoy."""
+    listed = [peer for peer in table.peers if peer.state not in OUT]
+    made = _encoded(table, listed)
+    out = frozenset(peer.address for peer in table.peers if peer.state in OUT)
+    if not out:
+        return made
+    return replace(made, out=out, farewell=_encoded(table, table.peers, drops=not listed))
+
+
+def _encoded(table: WeightTable, listed: Sequence[TablePeer], *, drops: bool = False) -> Assignment:
+    """Return the endpoints of these servers; with `drops`, Envoy answers every request by 503."""
     message = ClusterLoadAssignment(cluster_name=table.upstream)
-    serving = [peer for peer in table.peers if peer.state != "backup"]
-    backups = [peer for peer in table.peers if peer.state == "backup"]
+    serving = [peer for peer in listed if peer.state != "backup"]
+    backups = [peer for peer in listed if peer.state == "backup"]
     for priority, peers in enumerate((serving, backups) if serving else (backups,)):
         if not peers:
             continue
@@ -69,7 +86,9 @@ def assignment(table: WeightTable) -> Assignment:
                 zone = {"zone": peer.zone} if peer.zone else None
                 localities[peer.zone] = message.endpoints.add(priority=priority, locality=zone)
             _add(localities[peer.zone], peer, weight)
-    message.policy.overprovisioning_factor.value = max(OVERPROVISIONING_PERCENT, 100 * len(table.peers))
+    message.policy.overprovisioning_factor.value = max(OVERPROVISIONING_PERCENT, 100 * len(listed))
+    if drops:
+        message.policy.drop_overloads.add(category="steelyard").drop_percentage.numerator = 100
     value = message.SerializeToString(deterministic=True)
     version = hashlib.blake2b(value, digest_size=8).hexdigest()
     whole, delta = DiscoveryResponse(), DeltaDiscoveryResponse()
@@ -90,7 +109,8 @@ def is_near(before: WeightTable, now: WeightTable) -> bool:
 
 def _add(locality: object, peer: TablePeer, weight: int) -> None:
     host, _, port = peer.address.rpartition(":")
-    endpoint = locality.lb_endpoints.add(health_status=_HEALTH.get(peer.state, 0))  # type: ignore[attr-defined]
+    health = UNHEALTHY if peer.state in OUT else 0
+    endpoint = locality.lb_endpoints.add(health_status=health)  # type: ignore[attr-defined]
     address = endpoint.endpoint.address.socket_address
     address.address, address.port_value = host.strip("[]"), int(port)
     endpoint.load_balancing_weight.value = weight

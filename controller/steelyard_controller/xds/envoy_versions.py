@@ -7,14 +7,7 @@ clients of xDS do; those have another `user_agent_name`.
 from typing import Any
 
 # An Envoy below this version has this shortcoming.
-_BELOW = (
-    ((1, 39), "leaves long requests out of its reports when they end, so the laws miss them"),
-    (
-        (1, 40),
-        "sends requests to a drained or down server for a second more, unless the cluster has "
-        "common_lb_config: {update_merge_window: 0s}",
-    ),
-)
+_BELOW = (((1, 39), "leaves long requests out of its reports when they end, so the laws miss them"),)
 
 
 def remark(node: Any) -> str | None:  # noqa: ANN401 (protobuf has no types here)

@@ -5,6 +5,9 @@ Pure. The xDS protocol has two variants. In "state of the world", each request n
 last one sent. It contains just these names. The next response waits until Envoy has accepted (ACK) or
 refused (NACK) it. A refused version is not sent again.
 
+Servers that a person takes out leave in two responses: as UNHEALTHY first, then left out (`assignments`).
+The second waits for Envoy's answer to the first. On a new stream, an Envoy may have any earlier endpoints.
+
 An undeclared name stays open: its endpoints are sent when it is declared. Delta reports it as removed, so
 that a starting Envoy does not wait for it. Envoy keeps the endpoints of an upstream that was deleted.
 """
@@ -49,6 +52,8 @@ class Subscription(ABC):
         self.refused: str | None = None
         self.refusals = 0
         self._sent: dict[str, str] = {}
+        self._out: dict[str, frozenset[str]] = {}
+        """By name, the servers that this Envoy has as UNHEALTHY or not at all."""
         self._nonce = 0
         self._is_waiting = False
 
@@ -73,15 +78,24 @@ class Subscription(ABC):
         if self._is_waiting:
             return None
         known = sorted(name for name in self.names if name in assignments)
-        due = [name for name in known if assignments[name].version != self._sent.get(name)]
+        newest = {name: self._next(name, assignments[name]) for name in known}
+        due = [name for name in known if newest[name].version != self._sent.get(name)]
         gone = self._gone(absent)
+        self._out.update((name, assignments[name].out) for name in known)
         if not (due or gone):
             return None
-        self._sent.update((name, assignments[name].version) for name in due)
+        self._sent.update((name, newest[name].version) for name in due)
         self._sent.update((name, _ABSENT) for name in gone)
         self._nonce += 1
         self._is_waiting = True
-        return self._response([assignments[name] for name in due], gone)
+        return self._response([newest[name] for name in due], gone)
+
+    def _next(self, name: str, wanted: Assignment) -> Assignment:
+        """Return the endpoints to send for a name: the wanted ones, or the farewell before them."""
+        farewell, sent = wanted.farewell, self._sent.get(name)
+        if farewell is None or sent in {wanted.version, farewell.version}:
+            return wanted
+        return wanted if wanted.out <= self._out.get(name, frozenset()) else farewell
 
     @abstractmethod
     def _follow(self, request: Any, is_answer: bool) -> None:  # noqa: ANN401
@@ -105,7 +119,9 @@ class StateOfTheWorld(Subscription):
         if self._is_waiting and not is_answer:
             return  # A stale request: the answer, which is still to come, has the same names.
         self.names = set(request.resource_names)
-        self._sent = {name: version for name, version in self._sent.items() if name in self.names}
+        for of_name in (self._sent, self._out):
+            for name in of_name.keys() - self.names:
+                del of_name[name]
 
     def _response(self, due: Sequence[Assignment], gone: Sequence[str]) -> bytes:  # noqa: ARG002
         text = " ".join(f"{name} {version}" for name, version in sorted(self._sent.items()))
@@ -123,6 +139,7 @@ class Delta(Subscription):
         # A name that is subscribed to again is sent again.
         for name in (*request.resource_names_subscribe, *request.resource_names_unsubscribe):
             self._sent.pop(name, None)
+            self._out.pop(name, None)
         self.names |= set(request.resource_names_subscribe)
         self.names -= set(request.resource_names_unsubscribe)
         # After a break of the stream, these are the versions from any controller.

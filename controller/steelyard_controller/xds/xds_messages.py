@@ -12,8 +12,7 @@ from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, duration_p
 EDS_TYPE = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
 
 UNHEALTHY = 2
-DRAINING = 3
-"""Values of envoy.config.core.v3.HealthStatus."""
+"""A value of envoy.config.core.v3.HealthStatus."""
 
 # The fields of each message, as "name number type"; "*" repeats.
 _MESSAGES = {
@@ -38,7 +37,9 @@ _MESSAGES = {
     "LbEndpoint": "endpoint 1 Endpoint, health_status 2 uint32, load_balancing_weight 4 UInt32Value",
     "Locality": "zone 2 string",
     "LocalityLbEndpoints": "locality 1 Locality, lb_endpoints 2 *LbEndpoint, priority 5 uint32",
-    "Policy": "overprovisioning_factor 3 UInt32Value",
+    "FractionalPercent": "numerator 1 uint32",  # envoy.type.v3; its denominator is 100 by default
+    "DropOverload": "category 1 string, drop_percentage 2 FractionalPercent",
+    "Policy": "drop_overloads 2 *DropOverload, overprovisioning_factor 3 UInt32Value",
     "ClusterLoadAssignment": "cluster_name 1 string, endpoints 2 *LocalityLbEndpoints, policy 4 Policy",
     "LoadStatsResponse": "load_reporting_interval 2 Duration, report_endpoint_granularity 3 bool, "
     "send_all_clusters 4 bool",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc.aio
+from steelyard_protocol import balancer_runs
 
 from steelyard_controller.messages.keyring import Keyring
 from steelyard_controller.service import Service
@@ -71,7 +72,7 @@ class XdsServer:
         self._service = service
         self._subscriptions: set[Subscription] = set()
         self._reporting: dict[str, NodeReports] = {}
-        self._faults: dict[Subscription | str, str] = {}
+        self._faults: dict[Subscription, str] = {}
         self._tables = FollowedTables(service, memcached=memcached, keys=keys, wanted=self._wanted)
         self._writer = ReportWriter(memcached, keys)
         self._credentials = credentials
@@ -179,8 +180,6 @@ class XdsServer:
         finally:
             if reports is not None and self._reporting.get(reports.lb) is reports:
                 del self._reporting[reports.lb]
-                self._faults.pop(reports.lb, None)
-                self._note()
 
     async def _ask(self, context: grpc.aio.ServicerContext) -> None:
         await asyncio.sleep(_until_phase_s())
@@ -189,14 +188,15 @@ class XdsServer:
         await asyncio.wait_for(context.write(response.SerializeToString()), WRITE_S)
 
     def _take_stats(self, reports: NodeReports, stats: Any) -> None:  # noqa: ANN401
-        lb, tables = reports.lb, self._tables.tables
-        # The other Envoy counts again once this one has gone.
-        if self._reporting.setdefault(lb, reports) is not reports:
-            self._faults[lb] = f"two Envoys have the node id {lb}: only the later one's traffic counts"
-            self._note()
-            return
+        tables = self._tables.tables
+        # Among Envoys of one name here, the reports of the latest are written. The others' go on once it has
+        # gone. The leader names the fault by their runs, wherever their controllers are.
+        counts = self._reporting.setdefault(reports.lb, reports) is reports
         for report in reports.reports(stats[:MOST_NAMES], tables, round(time.time() * 1000)):
-            self._writer.put(report, tables[report.upstream])
+            if counts:
+                self._writer.put(report, tables[report.upstream])
+            else:
+                self._writer.note_run(balancer_runs.run_of(report))
 
     def _note(self) -> None:
         lines = [*self._faults.values()]

@@ -119,7 +119,7 @@ def test_a_recording_of_the_last_minute_can_pass_once_and_the_real_sender_is_bac
     assert receiver.sample("b2", 1) == "taken"
     assert receiver.sample("unheard", 5, at_ms=receiver.unix_ms - 50 * SECOND_MS) == "taken"
     answers = [receiver.sample("b2", seq) for seq in range(2, 15)]
-    assert answers == ["replayed"] * 10 + ["taken"] * 3
+    assert answers == ["replayed"] * 3 + ["taken"] * 10
     assert receiver.sample("unheard", 5, at_ms=receiver.unix_ms - 50 * SECOND_MS) == "replayed"
     assert receiver.sample("unheard", 6, at_ms=receiver.unix_ms - 50 * SECOND_MS) == "replayed"
 
@@ -244,8 +244,17 @@ def test_when_the_later_of_two_falls_silent_the_earlier_is_believed_again() -> N
     assert receiver.sample("b1", 1) == "taken"
     assert receiver.sample("b2", 1) == "taken"
     answers = [receiver.sample("b1", seq) for seq in range(2, 14)]
-    assert answers == ["replayed"] * 10 + ["taken"] * 2
+    assert answers == ["replayed"] * 3 + ["taken"] * 9
     assert receiver.sample("b2", 1) == "replayed"
+
+
+def test_it_takes_longer_if_its_message_is_older_than_the_last_accepted_one() -> None:
+    receiver = Receiver()
+    assert receiver.sample("b1", 1) == "taken"
+    assert receiver.sample("b2", 1) == "taken"
+    at_ms = receiver.unix_ms
+    answers = [receiver.sample("b1", seq, at_ms=at_ms) for seq in range(2, 14)]
+    assert answers == ["replayed"] * 10 + ["taken"] * 2
 
 
 def test_a_slow_agent_is_not_silent_between_two_of_its_samples() -> None:

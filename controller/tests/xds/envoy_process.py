@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import sys
+import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -43,18 +44,29 @@ def cluster(document: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 class Web(AnsweringServer):
-    """Answers with its name; while `held` is unset, requests wait."""
+    """Answers with its name, to /long only after `release`; Envoy's checks fail while `is_sick`."""
 
     def __init__(
         self, name: str, headers: str = "", host: str = "127.0.0.1", port: int | None = None
     ) -> None:
         self._name, self._headers = name, headers
+        self._released = asyncio.Event()
+        self.is_sick = False
+        self.open = 0
         super().__init__(host, port)
+
+    def release(self) -> None:
+        """Answer the long requests."""
+        self._loop.call_soon_threadsafe(self._released.set)
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answers: int) -> bool:  # noqa: ARG002
         """Answer one request with the name."""
-        await reader.readuntil(b"\r\n\r\n")
-        head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(self._name)}\r\n{self._headers}\r\n"
+        asked = await reader.readuntil(b"\r\n\r\n")
+        if asked.startswith(b"GET /long "):
+            self.open += 1
+            await self._released.wait()
+        status = "503 Sick" if self.is_sick and b"Envoy/HC" in asked else "200 OK"
+        head = f"HTTP/1.1 {status}\r\nContent-Length: {len(self._name)}\r\n{self._headers}\r\n"
         writer.write(head.encode() + self._name.encode())
         await writer.drain()
         return True
@@ -108,15 +120,23 @@ class Envoy:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.admin}{path}", timeout=PATIENCE_S) as answer:
             return str(answer.read().decode())
 
+    def unhealthy(self) -> set[int]:
+        """Return the ports of the servers that fail Envoy's checks."""
+        known = self.endpoints().items()
+        return {port for port, each in known if "failed_active_health_check" in each["health_status"]}
+
+    def request(self, path: str = "/") -> str:
+        """Return the name of the server that answers 200, or another status."""
+        url = f"http://127.0.0.1:{self.daemon.port}{path}"
+        try:
+            with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+                return str(answer.read().decode())
+        except urllib.error.HTTPError as error:
+            return str(error.code)
+
     def requests(self, count: int) -> Counter[str]:
-        """Send requests one after the other; return the names of the servers, which must all answer 200."""
-        answers: Counter[str] = Counter()
-        for _ in range(count):
-            with urllib.request.urlopen(
-                f"http://127.0.0.1:{self.daemon.port}/", timeout=PATIENCE_S
-            ) as answer:
-                answers[answer.read().decode()] += 1
-        return answers
+        """Send requests one after the other; return the names of the servers, or other statuses than 200."""
+        return Counter(self.request() for _ in range(count))
 
 
 @contextlib.contextmanager

@@ -36,7 +36,7 @@ def _rows(made: Assignment) -> list[tuple[str, int, int, int, int]]:
     ]
 
 
-def test_states_are_healths_and_backups_a_priority() -> None:
+def test_drained_and_down_servers_are_left_out_after_a_farewell_and_backups_are_a_priority() -> None:
     made = assignments.assignment(
         table(
             peer("a", "10.0.0.1:80", 20),
@@ -46,9 +46,12 @@ def test_states_are_healths_and_backups_a_priority() -> None:
         )
     )
     assert _read(made).cluster_name == "web"
-    assert _rows(made) == [
+    assert _rows(made) == [("10.0.0.1", 80, 20, 0, 0), ("10.0.0.4", 80, 50, 0, 1)]
+    assert made.out == {"[fd00::2]:8080", "10.0.0.3:80"}
+    assert made.farewell is not None
+    assert _rows(made.farewell) == [
         ("10.0.0.1", 80, 20, 0, 0),
-        ("fd00::2", 8080, 30, 3, 0),
+        ("fd00::2", 8080, 30, 2, 0),
         ("10.0.0.3", 80, 40, 2, 0),
         ("10.0.0.4", 80, 50, 0, 1),
     ]
@@ -60,6 +63,25 @@ def test_backups_alone_are_the_first_priority_which_envoy_demands() -> None:
 
 def test_an_upstream_without_servers_has_no_endpoints() -> None:
     assert _rows(assignments.assignment(table())) == []
+
+
+def test_a_farewell_of_all_servers_lets_envoy_use_none_of_them() -> None:
+    made = assignments.assignment(table(peer("a", state="drain"), peer("b", "10.0.0.2:80", state="down")))
+    assert _rows(made) == []
+    assert made.farewell is not None
+    (drop,) = _read(made.farewell).policy.drop_overloads
+    assert drop.drop_percentage.numerator == 100
+    spared = assignments.assignment(table(peer("a", state="drain"), peer("b", "10.0.0.2:80", state="backup")))
+    assert spared.farewell is not None
+    assert not _read(spared.farewell).policy.drop_overloads
+    assert not _read(made).policy.drop_overloads
+
+
+def test_the_weight_of_a_server_that_is_out_is_no_news_to_envoy() -> None:
+    def made(weight: int) -> Assignment:
+        return assignments.assignment(table(peer("a"), peer("b", "10.0.0.2:80", weight, "down")))
+
+    assert made(20).version == made(30).version
 
 
 def test_one_healthy_server_of_many_is_enough() -> None:

@@ -6,9 +6,6 @@ import pytest
 from steelyard_controller.xds import envoy_versions
 from steelyard_controller.xds.xds_messages import LoadStatsRequest
 
-LONG = "leaves long requests out"
-DRAINED = "update_merge_window: 0s"
-
 
 def _node(major: int, minor: int, patch: int, name: str = "envoy") -> Any:
     node = LoadStatsRequest().node
@@ -18,22 +15,17 @@ def _node(major: int, minor: int, patch: int, name: str = "envoy") -> Any:
     return node
 
 
-@pytest.mark.parametrize(
-    ("version", "said"),
-    [((1, 36, 4), [LONG, DRAINED]), ((1, 38, 3), [LONG, DRAINED]), ((1, 39, 0), [DRAINED])],
-)
-def test_an_old_envoy_has_a_remark_with_its_version_and_the_remedy(
-    version: tuple[int, int, int], said: list[str]
-) -> None:
+@pytest.mark.parametrize("version", [(1, 36, 4), (1, 38, 3)])
+def test_an_old_envoy_has_a_remark_with_its_version_and_the_remedy(version: tuple[int, int, int]) -> None:
     remark = envoy_versions.remark(_node(*version))
     assert remark is not None
     assert remark.startswith(f"version {'.'.join(map(str, version))} ")
-    assert remark.endswith(": install 1.40 or later")
-    assert [each for each in (LONG, DRAINED) if each in remark] == said
+    assert remark.endswith(": install 1.39 or later")
+    assert "leaves long requests out" in remark
 
 
 @pytest.mark.parametrize(
-    "node", [_node(1, 40, 0), _node(2, 0, 0), _node(0, 0, 0), _node(1, 36, 0, name="gRPC C-core")]
+    "node", [_node(1, 39, 0), _node(2, 0, 0), _node(0, 0, 0), _node(1, 36, 0, name="gRPC C-core")]
 )
 def test_a_newer_one_and_other_clients_have_none(node: Any) -> None:
     assert envoy_versions.remark(node) is None

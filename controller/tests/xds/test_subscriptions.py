@@ -1,5 +1,6 @@
 """The responses to an Envoy on a stream: versions, nonces, acceptance and refusal."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,12 +15,14 @@ from steelyard_controller.xds.subscriptions import (
 )
 from steelyard_controller.xds.xds_messages import (
     EDS_TYPE,
+    UNHEALTHY,
     ClusterLoadAssignment,
     DeltaDiscoveryRequest,
     DeltaDiscoveryResponse,
     DiscoveryRequest,
     DiscoveryResponse,
 )
+from steelyard_protocol.weight_table import State
 
 from .tables import peer, table
 
@@ -112,6 +115,82 @@ def test_what_was_refused_is_told_and_not_sent_again_before_it_is_another() -> N
     assert _answer(one, {"web": _made(weight=30)}) is not None
     one.take(_request(["web"], nonce="2"))
     assert one.refused is None
+
+
+def _states(response: Any) -> list[tuple[str, int]]:
+    """Return the address and the health of each endpoint of `web`."""
+    (resource,) = response.resources
+    value = resource.resource.value if isinstance(response, DeltaDiscoveryResponse) else resource.value
+    return [
+        (each.endpoint.address.socket_address.address, each.health_status)
+        for locality in ClusterLoadAssignment.FromString(value).endpoints
+        for each in locality.lb_endpoints
+    ]
+
+
+def _pair(second: State, weight: int = 20) -> dict[str, Assignment]:
+    rows = table(peer("a", "10.0.0.1:80", weight), peer("b", "10.0.0.2:80", state=second))
+    return {"web": assignments.assignment(rows)}
+
+
+Take = Callable[..., bytes]
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "ack"),
+    [
+        (StateOfTheWorld, _request(["web"]), lambda nonce, **more: _request(["web"], nonce, **more)),
+        (Delta, _delta(resource_names_subscribe=["web"]), _delta),
+    ],
+)
+def test_a_server_leaves_as_unhealthy_first_and_with_the_answer_to_that_for_good(
+    kind: type[Subscription], first: bytes, ack: Take
+) -> None:
+    one = kind()
+    one.take(first)
+    assert _states(_answer(one, _pair("up"))) == [("10.0.0.1", 0), ("10.0.0.2", 0)]
+    one.take(ack("1"))
+    assert _states(_answer(one, _pair("drain"))) == [("10.0.0.1", 0), ("10.0.0.2", UNHEALTHY)]
+    assert _answer(one, _pair("drain")) is None, "Envoy has not answered yet"
+    one.take(ack("2"))
+    assert _states(_answer(one, _pair("drain"))) == [("10.0.0.1", 0)]
+    one.take(ack("3"))
+    assert _answer(one, _pair("drain")) is None
+    # A change of weights, or from drain to down, brings it back for no moment.
+    assert _states(_answer(one, _pair("down", weight=30))) == [("10.0.0.1", 0)]
+    one.take(ack("4"))
+    assert _states(_answer(one, _pair("up"))) == [("10.0.0.1", 0), ("10.0.0.2", 0)]
+    one.take(ack("5"))
+    assert _states(_answer(one, _pair("down"))) == [("10.0.0.1", 0), ("10.0.0.2", UNHEALTHY)]
+    # A refused farewell is not sent again.
+    one.take(ack("6", refused="no"))
+    assert _states(_answer(one, _pair("down"))) == [("10.0.0.1", 0)]
+
+
+def test_a_server_that_is_back_before_its_farewell_is_answered_does_not_leave() -> None:
+    one = StateOfTheWorld()
+    one.take(_request(["web"]))
+    _answer(one, _pair("down"))
+    one.take(_request(["web"], nonce="1"))
+    assert _states(_answer(one, _pair("up"))) == [("10.0.0.1", 0), ("10.0.0.2", 0)]
+    one.take(_request(["web"], nonce="2"))
+    assert _states(_answer(one, _pair("down")))[1] == ("10.0.0.2", UNHEALTHY)
+
+
+@pytest.mark.parametrize("has_farewell", [False, True])
+def test_after_a_break_of_the_stream_only_what_envoy_lacks_is_sent(has_farewell: bool) -> None:
+    one, has = Delta(), _pair("drain")
+    known = has["web"].farewell if has_farewell else has["web"]
+    assert known is not None
+    one.take(_delta(resource_names_subscribe=["web"], versions={"web": known.version}))
+    answer = _answer(one, has)
+    assert (answer and _states(answer)) == ([("10.0.0.1", 0)] if has_farewell else None)
+    one.take(_delta(nonce="1"))
+    assert _states(_answer(one, _pair("drain", weight=30))) == [("10.0.0.1", 0)]
+    # Any other version may have the server.
+    other = Delta()
+    other.take(_delta(resource_names_subscribe=["web"], versions={"web": "else"}))
+    assert _states(_answer(other, has)) == [("10.0.0.1", 0), ("10.0.0.2", UNHEALTHY)]
 
 
 def test_an_upstream_that_is_declared_later_is_sent_then() -> None:

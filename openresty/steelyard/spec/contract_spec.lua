@@ -255,10 +255,22 @@ describe("a traffic report in docs/contract", function()
 end)
 
 
+describe("a load balancer's run in docs/contract", function()
+    it("has its line", function()
+        local examples, lines = contract("runs.json"), {}
+        for i, run in ipairs(examples.runs) do
+            lines[i] = traffic_report.run_line(run)
+        end
+        assert.equal(examples.lines, table.concat(lines))
+    end)
+end)
+
+
 describe("the keys of version 1", function()
     it("are those of the other side", function()
         assert.equal("steelyard:1:weights:web", wire.key("weights", "web"))
         assert.equal("steelyard:1:upstreams", wire.key("upstreams"))
+        assert.equal("steelyard:1:runs", wire.key("runs"))
         assert.equal("steelyard:1:head:web", wire.key("head", "web"))
         assert.equal("steelyard:1:chunk:web:0a", wire.key("chunk", "web", "0a"))
         assert.equal("steelyard:1:traffic:web:edge-1", wire.key("traffic", "web", "edge-1"))

@@ -190,4 +190,10 @@ function _M.encode(report, breathe)
 end
 
 
+--- The line about a report's run, by which the controller notices two programs of one name.
+function _M.run_line(report)
+    return string.format("%s %s %s %d\n", report.upstream, report.lb, report.boot, report.seq)
+end
+
+
 return _M

@@ -31,6 +31,7 @@ local refusal = {}
 --
 --   upstreams                        the list of all upstreams
 --   load-balancers                   the undeclared load balancers
+--   runs                             the runs of load balancers
 --   weights:<upstream>               its weight table
 --   head:<upstream>                  the table's head
 --   chunk:<upstream>:<name>          a chunk of its table

@@ -28,6 +28,10 @@ local ROWS_PER_BREATH = 20
 -- once the controller reads these.
 local ANNOUNCED_TTL_S, ANNOUNCED_AT_ONCE = 3, 100
 
+-- Upstreams with a line about this run in each report, the first by name. By it the controller notices two programs
+-- of one name, which mostly have the same upstreams.
+local RUNS_TTL_S, RUNS_AT_ONCE = 3, 4
+
 local _M = {}
 local mt = { __index = _M }
 
@@ -168,10 +172,13 @@ local function report_of(self, name, measured, now, breathe)
 end
 
 
---- Announce this load balancer for the upstreams with tables that do not name it. The controller then reads its
--- reports.
-local function announce(self)
+--- Append the lines about this run. Announce this load balancer for the upstreams with tables that do not name it. The
+-- controller then reads its reports.
+local function announce(self, runs)
     local options, upstreams, unread, lines = self.options, self.upstreams(), {}, {}
+    if runs[1] then
+        memcached_client.append(options.memcached, wire.key("runs"), table.concat(runs), RUNS_TTL_S)
+    end
     for _, name in ipairs(options.names) do
         local known = upstreams[name] and upstreams[name].known
         if known and known.reporters and not known.reporters[options.lb] then
@@ -197,7 +204,7 @@ end
 --- Send one report for each upstream.
 -- @param breathe called every 0.1 ms or so of work; may yield
 function _M:run(now, breathe)
-    local options, items = self.options, {}
+    local options, items, runs = self.options, {}, {}
     local _, in_flight = self.counters:workers()
     local measured = {
         in_flight = in_flight, median = medians_of(self.histograms),
@@ -208,9 +215,13 @@ function _M:run(now, breathe)
             if not self.upstreams()[name] then
                 return -- it was removed in the meantime
             end
-            local text = traffic_report.encode(report_of(self, name, measured, now, breathe), breathe)
+            local report = report_of(self, name, measured, now, breathe)
+            local text = traffic_report.encode(report, breathe)
             local value = signature.sign(options.keys.reports, text, breathe)
             items[#items + 1] = { wire.key("traffic", name, options.lb), value }
+            if #runs < RUNS_AT_ONCE then
+                runs[#runs + 1] = traffic_report.run_line(report)
+            end
         end)
         breathe()
     end
@@ -221,7 +232,7 @@ function _M:run(now, breathe)
     if err then
         self.dict:incr("report_errors", 1, 0)
     else
-        announce(self)
+        announce(self, runs)
     end
     if self.store:outcome_changed("!report", err and "failed" or "ok") and err then
         ngx.log(ngx.WARN, "steelyard: traffic report not sent: ", err)
