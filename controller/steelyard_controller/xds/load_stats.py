@@ -8,7 +8,7 @@ one if the servers' responses have ORCA's named metric `latency_ms`, and the clu
 """
 
 from collections import defaultdict
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from steelyard_protocol import peer_address, wire
@@ -74,16 +74,19 @@ class NodeReports:
     def _report(
         self, clusters: Sequence[Any], table: WeightTable, interval_s: float, at_ms: int
     ) -> TrafficReport:
-        totals: defaultdict[str, _EndpointTotals] = defaultdict(_EndpointTotals)
-        addresses = [peer_address.canonical_declared(peer.address) for peer in table.peers]
-        known = set(addresses)
+        totals = {peer.address: _EndpointTotals() for peer in table.peers}
+        respelled: dict[str, str] | None = None
         for stats in (each for cluster in clusters for each in cluster.upstream_locality_stats):
             for endpoint in stats.upstream_endpoint_stats:
                 socket = endpoint.address.socket_address
-                address = _canonical(peer_address.join(socket.address, socket.port_value), known)
-                if address in known:
+                address: str | None = peer_address.join(socket.address, socket.port_value)
+                if address not in totals:
+                    # No server of ours, or another spelling: the table is of an earlier version's leader.
+                    respelled = respelled or {peer_address.canonical_declared(each): each for each in totals}
+                    address = respelled.get(_canonical(address))
+                if address is not None:
                     totals[address].add(endpoint)
-        rows = [totals[address] for address in addresses]
+        rows = [totals[peer.address] for peer in table.peers]
         return TrafficReport(
             upstream=table.upstream,
             lb=self.lb,
@@ -100,14 +103,12 @@ class NodeReports:
         )
 
 
-def _canonical(address: str, known: Container[str]) -> str | None:
-    """Return an endpoint's canonical address; None: no server has it, such as a socket's path."""
-    if address in known:
-        return address
+def _canonical(address: str) -> str:
+    """Return an endpoint's canonical address; the text itself if it is none, such as a socket's path."""
     try:
         return peer_address.canonical(address)
     except ValueError:
-        return None
+        return address
 
 
 def node_name(node_id: str) -> str | None:
