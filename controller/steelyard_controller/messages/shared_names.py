@@ -40,6 +40,8 @@ class _Name:
         return _Name({**self.runs, boot: (seq, now_s)}, boot, returns)
 
     def without_ended(self, now_s: float) -> "_Name | None":
+        if all(now_s - last_s <= LASTS_S for _, last_s in self.runs.values()):
+            return self
         runs = {boot: run for boot, run in self.runs.items() if now_s - run[1] <= LASTS_S}
         if not runs:
             return None
@@ -74,10 +76,11 @@ class SharedNames:
     @property
     def fault(self) -> str | None:
         """Return the fault that programs share a name, with the remedy; None: none does."""
-        if not self.shared:
+        shared = self.shared
+        if not shared:
             return None
         return (
-            f"two programs report as {name_list.shown(self.shared, MOST_NAMED)}, and the traffic of one is"
+            f"two programs report as {name_list.shown(shared, MOST_NAMED)}, and the traffic of one is"
             " lost: give each Envoy its own --service-node, each nginx its own `lb`, each reporter its own"
             " --lb"
         )
