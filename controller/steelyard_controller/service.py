@@ -286,13 +286,18 @@ class Service:
         return await asyncio.to_thread(history_moment.thinned, moments, step_s=step_s, peers=peers)
 
     async def audit_log(
-        self, *, before: int | None = None, most: int, upstream: str | None = None
+        self,
+        *,
+        before: int | None = None,
+        most: int,
+        upstream: str | None = None,
+        origin: audit.Origin | None = None,
     ) -> list[dict[str, Any]]:
-        """Return the audit log, newest first, of one upstream or of all; raise `Unavailable`."""
+        """Return the audit log, newest first, of one upstream and origin or of all; raise `Unavailable`."""
         entries: list[dict[str, Any]] = []
         while len(entries) < most:
             page = await self._store.audit(before=before, most=AUDIT_PAGE_ENTRIES)
-            entries += await asyncio.to_thread(audit.decoded, page, upstream)
+            entries += await asyncio.to_thread(audit.decoded, page, upstream, origin)
             if len(page) < AUDIT_PAGE_ENTRIES:
                 break
             before = page[-1][0]

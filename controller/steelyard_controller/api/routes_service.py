@@ -14,6 +14,7 @@ from steelyard_controller.api.guarded_route import GuardedRoute
 from steelyard_controller.api.metrics import MetricsPage
 from steelyard_controller.api.problems import ProblemError, responses, retry_later
 from steelyard_controller.api.routes_events import Upstream
+from steelyard_controller.declarations import audit
 from steelyard_controller.service import Service
 from steelyard_controller.store.interface import Unavailable
 
@@ -25,6 +26,9 @@ VOLATILE = "memory: nothing outlives a restart"
 Limit = Annotated[int, Query(ge=1, le=1000, description="entries, newest first (default 100, max 1000)")]
 Before = Annotated[
     int | None, Query(ge=1, le=wire.MAX_INTEGER, description="only entries before this id, from `Link`")
+]
+Origin = Annotated[
+    audit.Origin | None, Query(description="only changes by people, by machines or by configuration files")
 ]
 
 
@@ -64,16 +68,23 @@ def routes(service: Service, page: MetricsPage) -> APIRouter:
 
     @router.get("/v1/audit", response_model=models.Audit, responses=responses(401, 422, 503))
     @auth.needs("read", always_token=True)
-    async def get_audit(limit: Limit = 100, before: Before = None, upstream: Upstream = None) -> Response:
+    async def get_audit(
+        limit: Limit = 100, before: Before = None, upstream: Upstream = None, origin: Origin = None
+    ) -> Response:
         """Return the changes with their authors, values before and after; of deleted upstreams, too."""
         try:
-            entries = await service.audit_log(before=before, most=limit + 1, upstream=upstream)
+            entries = await service.audit_log(before=before, most=limit + 1, upstream=upstream, origin=origin)
         except Unavailable as error:
             raise retry_later(f"the audit log cannot be read: {error}") from None
         headers = {}
         if len(entries) > limit:
-            following = {"before": entries[limit - 1]["id"], "limit": limit}
-            query = urlencode(following if upstream is None else {**following, "upstream": upstream})
+            following = {
+                "before": entries[limit - 1]["id"],
+                "limit": limit,
+                "upstream": upstream,
+                "origin": origin,
+            }
+            query = urlencode({name: each for name, each in following.items() if each is not None})
             headers["Link"] = f'</v1/audit?{query}>; rel="next"'
         text = json.dumps({"entries": entries[:limit]}, allow_nan=False)
         return Response(text, media_type=request_body.JSON, headers=headers)

@@ -20,7 +20,7 @@ from steelyard_controller.cli.api_documents import (
     Upstreams,
 )
 from steelyard_controller.cli.command_session import Session, add_upstream, opened, upstream_of
-from steelyard_controller.cli.exit_status import Exit, Failure
+from steelyard_controller.cli.exit_status import Exit, Failure, UsageError
 from steelyard_controller.cli.views import (
     audit_log,
     peer_table,
@@ -34,6 +34,8 @@ MOST_MEMBERS = 10_000
 MOST_ENTRIES = 1000
 HISTORY_S = (1.0, 86_400.0)
 STEP_S = (0.0, 3600.0)
+
+ORIGINS = ("people", "machines", "files")
 
 # Rows and changes without --limit.
 SHOWN = 50
@@ -114,6 +116,11 @@ def _add_others(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]
     )
     audit.add_argument(
         "--limit", metavar="N", help=f"Changes at most, 1 to {MOST_ENTRIES} (default: {SHOWN})"
+    )
+    audit.add_argument(
+        "--origin",
+        metavar="ORIGIN",
+        help=f"Origin of the listed changes: {', '.join(ORIGINS)} (default: all)",
     )
     audit.add_argument("--before", metavar="ID", help="ID of a change: list only earlier ones")
     connection_flags.add(audit, run=_audit)
@@ -255,6 +262,10 @@ def _audit(given: argparse.Namespace) -> int:
         )
     if given.upstream is not None:
         asked["upstream"] = connection_flags.name(given.upstream, "an upstream")
+    if given.origin is not None:
+        if given.origin not in ORIGINS:
+            raise UsageError(f"--origin {given.origin[:40]}: give {', '.join(ORIGINS)}")
+        asked["origin"] = given.origin
     with opened(given) as session:
         answer = session.controllers.get(Audit, AUDIT, **asked)
         session.out.answer(answer.body, audit_log.of_entries(answer.document.entries, session.out.look))

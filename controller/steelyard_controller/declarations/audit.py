@@ -13,20 +13,22 @@ from steelyard_controller.declarations.declaration import UNCHANGED, Declaration
 
 Kind = Literal["token", "person", "agent", "kubernetes", "file", "controller"]
 
-LOGS = ("people", "machines", "files")
+Origin = Literal["people", "machines", "files"]
+
+LOGS: tuple[Origin, ...] = ("people", "machines", "files")
 """The logs, each with its own bound, so that no origin pushes out the entries of another one.
 
 A rollout of thousands of pods, or an edited file of thousands of upstreams, is as many entries at once.
 """
 
 # `controller` restores a declaration after a person's change that the store did not confirm.
-_LOG_OF: Mapping[Kind, int] = {
-    "token": LOGS.index("people"),
-    "person": LOGS.index("people"),
-    "controller": LOGS.index("people"),
-    "agent": LOGS.index("machines"),
-    "kubernetes": LOGS.index("machines"),
-    "file": LOGS.index("files"),
+_ORIGIN_OF: Mapping[Kind, Origin] = {
+    "token": "people",
+    "person": "people",
+    "controller": "people",
+    "agent": "machines",
+    "kubernetes": "machines",
+    "file": "files",
 }
 
 # The length of each log. An entry has some 400 bytes; one of the largest change has 50 kB.
@@ -92,18 +94,23 @@ def entry(
         "more": max(0, len(changes) - MOST_CHANGES),
     }
     value = json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
-    return Entry(_LOG_OF[author.kind], value)
+    return Entry(LOGS.index(_ORIGIN_OF[author.kind]), value)
 
 
-def decoded(stored: Sequence[tuple[int, bytes]], upstream: str | None) -> list[dict[str, Any]]:
-    """Return the readable entries of one upstream, or with None of all, each with its `id`."""
-    entries = []
+def decoded(
+    stored: Sequence[tuple[int, bytes]], upstream: str | None, origin: Origin | None = None
+) -> list[dict[str, Any]]:
+    """Return the readable entries of an upstream and an origin, or with None of all, each with its `id`."""
+    entries, kinds = [], [kind for kind, each in _ORIGIN_OF.items() if each == origin]
     for id, value in stored:
         try:
             document = json.loads(value)
         except (ValueError, RecursionError):
             continue
-        if isinstance(document, dict) and upstream in (None, document.get("upstream")):
+        if not isinstance(document, dict) or upstream not in (None, document.get("upstream")):
+            continue
+        # Not by the log it came from: earlier versions wrote the entries of files among those of people.
+        if origin is None or document.get("kind") in kinds:
             entries.append({**document, "id": id})
     return entries
 

@@ -106,7 +106,13 @@ def test_a_name_goes_through_the_standby_and_the_log_outlives_the_leader(pair: P
     assert others == entries
     assert newest["id"] > entries[0]["id"]
 
-    # In pages, and for one upstream.
+    # By origin, in pages, and for one upstream.
+    assert [each["kind"] for each in log(pair.standby, origin="files")] == ["file"]
+    assert [each["who"] for each in log(pair.standby, origin="machines", upstream="web")] == ["servers"]
+    first = LOCAL.get(f"{standby}/v1/audit?limit=3&origin=people", headers=bearer(ANNA))
+    rest = LOCAL.get(f"{standby}{first.links['next']['url']}", headers=bearer(ANNA))
+    people = [each["who"] for each in first.json()["entries"] + rest.json()["entries"]]
+    assert people == ["anna", "admin", "anna", "deploy"]
     page = LOCAL.get(f"{standby}/v1/audit?limit=2&upstream=web", headers=bearer(ANNA))
     following = LOCAL.get(f"{standby}{page.links['next']['url']}", headers=bearer(ANNA))
     assert page.json()["entries"] + following.json()["entries"] == [newest, *entries[:3]]

@@ -108,6 +108,7 @@ def test_of_several_tokens_in_a_file_the_first_is_used() -> None:
         (["status", "--limit", "10001"], "--limit 10001: give a number of rows within 1..10000, without a"),
         (["audit", "--limit", "0"], "--limit 0: give a number of changes within 1..1000, without a point"),
         (["audit", "--before", "5.5"], "--before 5.5: give the ID of a change within 1.."),
+        (["audit", "--origin", "robots"], "--origin robots: give people, machines, files"),
         (["audit", "a b"], "'a b' cannot be the name of an upstream"),
         (["status", "a b"], "'a b' cannot be the name of an upstream"),
         (["status", ""], "'' cannot be the name of an upstream"),

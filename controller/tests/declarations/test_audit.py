@@ -118,3 +118,17 @@ def test_what_cannot_be_read_is_left_out() -> None:
     stored = [(9, good), (8, b"\xff"), (7, b"[]"), (6, b"[" * 100_000), (5, good.replace(b"web", b"api"))]
     assert [each["id"] for each in audit.decoded(stored, None)] == [9, 5]
     assert [each["id"] for each in audit.decoded(stored, "api")] == [5]
+
+
+def test_entries_are_chosen_by_origin_wherever_they_were_kept() -> None:
+    kinds: list[audit.Kind] = ["token", "agent", "file", "person", "kubernetes"]
+    stored = [
+        (number, written(Author(name="x", kind=kind), None, WEB, at_ms=5).value)
+        for number, kind in enumerate(kinds)
+    ]
+    chosen = {log: [each["kind"] for each in audit.decoded(stored, "web", log)] for log in LOGS}
+    assert chosen == {
+        "people": ["token", "person"], "machines": ["agent", "kubernetes"], "files": ["file"],
+    }  # fmt: skip
+    unknown = [(9, stored[0][1].replace(b'"token"', b'"later"'))]
+    assert [len(audit.decoded(unknown, None, each)) for each in (None, *LOGS)] == [1, 0, 0, 0]
