@@ -22,7 +22,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 
 from opentelemetry.trace import Tracer
-from steelyard_protocol import announced, memcached_client, wire
+from steelyard_protocol import announced, balancer_runs, memcached_client, wire
 from steelyard_protocol.memcached_pool import MemcachedPool
 from steelyard_protocol.wire import Refused
 
@@ -32,6 +32,7 @@ from steelyard_controller.faults import Faults
 from steelyard_controller.messages.keyring import Keyring
 from steelyard_controller.messages.published_tables import Held, PublishedTables
 from steelyard_controller.messages.published_upstreams import PublishedUpstreams
+from steelyard_controller.messages.shared_names import SharedNames
 from steelyard_controller.store.interface import LeaseLost, Store
 from steelyard_controller.store.lease import Lease
 from steelyard_controller.tick import batch
@@ -100,6 +101,7 @@ class TickLoop:
         self._unresumed: set[str] = set()
         self._published_upstreams = PublishedUpstreams(pipeline, keys=keys)
         self._upstream_faults = UpstreamFaults(faults)
+        self._shared_names = SharedNames()
         moments = max(1, round(history_s / tick_s))
         self._saver = StateSaver(store, moments=moments, faults=faults, faults_of=self.faults_of)
         # Refused tables of upstreams that are not added yet.
@@ -175,6 +177,7 @@ class TickLoop:
         with self.span("read", cycles):
             messages = await self._read(cycles, tick.skip)
         self._note_servers()
+        self._note_shared_names(messages.lists, tick.now_s)
         tick.progressed()
         await self._refuse_higher_terms(messages, tick.lease)
         await self._publish_list(messages.lists, tick)
@@ -320,6 +323,7 @@ class TickLoop:
     def stop(self) -> None:
         """Drop the outcomes: another controller leads, and the API asks that one."""
         self._upstream_faults.stop()
+        self.faults.note("load balancers", None)
         for cycle in self._cycles.values():
             cycle.outcome = None
 
@@ -328,8 +332,8 @@ class TickLoop:
         return self._cycles.get(cycle.name) is not cycle
 
     async def _read(self, cycles: Sequence[Cycle], skip: set[str]) -> _Messages:
-        """Read lists, announcements, tables, samples and reports in one round trip."""
-        list_keys = [wire.UPSTREAMS_KEY, wire.ANNOUNCED_KEY]
+        """Read lists, announcements, runs, tables, samples and reports in one round trip."""
+        list_keys = [wire.UPSTREAMS_KEY, wire.ANNOUNCED_KEY, wire.RUNS_KEY]
         table_keys = [wire.weights_key(cycle.name) for cycle in cycles]
         message_keys = [key for cycle in cycles for key in cycle.keys()]  # noqa: SIM118
         try:
@@ -382,6 +386,11 @@ class TickLoop:
             self._cycles[upstream].refuse(refused)
         else:
             self._refused[upstream] = refused
+
+    def _note_shared_names(self, lists: Held, now_s: float) -> None:
+        values = [seen[wire.RUNS_KEY].value for seen in lists.values() if wire.RUNS_KEY in seen]
+        self._shared_names = self._shared_names.after(balancer_runs.read(values), now_s)
+        self.faults.note("load balancers", self._shared_names.fault)
 
     def _note_servers(self) -> None:
         for server, fault in self._pipeline.faults.items():
