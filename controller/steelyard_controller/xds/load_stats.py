@@ -79,12 +79,12 @@ class NodeReports:
         for stats in (each for cluster in clusters for each in cluster.upstream_locality_stats):
             for endpoint in stats.upstream_endpoint_stats:
                 socket = endpoint.address.socket_address
-                address: str | None = peer_address.join(socket.address, socket.port_value)
+                address = peer_address.join(socket.address, socket.port_value)
                 if address not in totals:
                     # No server of ours, or another spelling: the table is of an earlier version's leader.
                     respelled = respelled or {peer_address.canonical_declared(each): each for each in totals}
-                    address = respelled.get(_canonical(address))
-                if address is not None:
+                    address = respelled.get(_canonical(address), "")
+                if address in totals:
                     totals[address].add(endpoint)
         rows = [totals[peer.address] for peer in table.peers]
         return TrafficReport(
