@@ -12,7 +12,7 @@ than 1 / overprovisioning_factor of the endpoints are healthy. Here, as with ngi
 enough: the factor is 100 % for each endpoint. Without a healthy server Envoy uses all of its endpoints,
 DRAINING and UNHEALTHY ones too. So a server that a person has taken out must not be an endpoint. If
 the cluster lacks `ignore_health_on_host_removal`, Envoy keeps an endpoint that is left out for as long as
-it passes Envoy's checks, unless it is UNHEALTHY: hence the farewell.
+it passes Envoy's checks, DRAINING ones too. An UNHEALTHY endpoint goes: hence the farewell.
 
 Endpoints are encoded once for all Envoys, in both forms. Each time they arrive, every worker of an Envoy
 restarts its rotation. With few requests between two updates, the same servers would always come first. So
