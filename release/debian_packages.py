@@ -11,6 +11,8 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+from argcomplete.shell_integration import shellcode
+
 from release import lua_packages
 
 
@@ -24,6 +26,12 @@ def build(tree: Path, wheels: Path, work: Path, out: Path, version: str, made_at
         unit = (tree / "agent/systemd/steelyard-agent.service").read_text(encoding="utf-8")
         _write(root / "lib/systemd/system/steelyard-agent.service", _of_the_package(unit))
         shutil.copy(tree / "agent/README.md", _documents(root, "steelyard-agent"))
+        # Without python3-argcomplete they complete nothing.
+        for shell, file in (
+            ("bash", "bash-completion/completions/steelyard-agent"),
+            ("zsh", "zsh/vendor-completions/_steelyard-agent"),
+        ):
+            _write(root / "usr/share" / file, shellcode(["steelyard-agent"], shell=shell))
 
     def nginx(root: Path) -> None:
         lua_packages.lay_out(tree, root / "usr/share/lua/5.1")

@@ -16,7 +16,7 @@ import sys
 import time
 from pathlib import Path
 
-from steelyard_protocol import sample_record, secret_file
+from steelyard_protocol import completion, sample_record, secret_file
 from steelyard_protocol.memcached_writer import MemcachedWriter
 from steelyard_protocol.program_settings import SettingsError
 from steelyard_protocol.secret_file import SecretFileError
@@ -25,6 +25,7 @@ from steelyard_protocol.signals import SignalWaiter
 from steelyard_agent import evidence_table, running_agent, settings, wiring
 from steelyard_agent.agent import Sampler
 from steelyard_agent.evidence import Evidence
+from steelyard_agent.flags import FLAGS
 from steelyard_agent.loop import Wake, run
 from steelyard_agent.pods import node_wiring
 from steelyard_agent.pods.pod_list import UPSTREAM_LABEL
@@ -44,6 +45,7 @@ def main() -> int:
 
     0; 1 if --once or --explain have nothing to sample; 2 for wrong settings.
     """
+    completion.of_flags(FLAGS)
     try:
         loaded = _load()
         logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 from fastapi import FastAPI
 from opentelemetry.trace import TracerProvider
-from steelyard_protocol import listening, peer_address
+from steelyard_protocol import completion, listening, peer_address
 from steelyard_protocol.program_settings import SettingsError
 from steelyard_protocol.secret_file import SecretFileError
 
@@ -32,6 +32,7 @@ from steelyard_controller.api.connection_limits import ConnectionLimiter
 from steelyard_controller.api.token_file import TokenFile
 from steelyard_controller.credentials import Credentials
 from steelyard_controller.discovery.api_server import AccessError, ApiServer
+from steelyard_controller.flags import FLAGS
 from steelyard_controller.haproxy.agent_check import AgentCheck
 from steelyard_controller.service import Service
 from steelyard_controller.settings import Settings, is_loopback, load
@@ -49,6 +50,7 @@ ENOUGH_DESCRIPTORS = 4096
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the controller until a signal stops it; return the exit status."""
+    completion.of_flags(FLAGS)
     try:
         settings = load(sys.argv[1:] if arguments is None else arguments, os.environ)
         log_format.install(settings.log_level, settings.log_format)

@@ -17,6 +17,8 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 
+from steelyard_protocol import completion
+
 from steelyard_loadtest.machine.errors import SetupError
 
 # Each package's `command` has add_parser(subparsers), whose parser sets `run`.
@@ -34,7 +36,10 @@ NEEDED = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the subcommand and return the exit status; 2 for a wrong command line."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    if completion.is_asked_for():
+        arguments = completion.words()
+    elif arguments is None:
+        arguments = sys.argv[1:]
     installed = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
     parser = argparse.ArgumentParser(prog="steelyard-loadtest", description="Local cluster, load and plots.")
     missing = {name: needed for name, needed in NEEDED.items() if find_spec(needed[0]) is None}
@@ -53,6 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 installed[name].load()(subparsers)
     except SetupError as error:  # no checkout, from which the list of pickers is read
         parser.error(str(error))
+    if completion.is_asked_for():
+        completion.answer(parser)
     options = parser.parse_args(arguments)
     status: int = options.run(options)
     return status

@@ -91,12 +91,12 @@ class Flags:
                 raise SettingsError(
                     f"--{secret}: flags show in process lists: use {self.variable(secret)} or --{secret}-file"
                 )
-        texts = vars(self._parser().parse_args(arguments))
+        texts = vars(self.parser().parse_args(arguments))
         return {setting.name: texts[setting.key] for setting in self.settings}
 
     def help(self) -> str:
         """Return the text of --help."""
-        return self._parser().format_help()
+        return self.parser().format_help()
 
     def variable(self, name: str) -> str:
         """Return the environment's name of a flag, or of a secret."""
@@ -133,7 +133,8 @@ class Flags:
             raise SettingsError(f"{variable} and --{name}-file ({variable}_FILE) are both set: leave one out")
         return secret
 
-    def _parser(self) -> argparse.ArgumentParser:
+    def parser(self) -> argparse.ArgumentParser:
+        """Return the parser of the flags."""
         parser = _Parser(prog=self.program, description=self.about, allow_abbrev=False)
         if self.operand is not None:
             name, word, about = self.operand

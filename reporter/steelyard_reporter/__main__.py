@@ -15,7 +15,14 @@ import socket
 import sys
 import time
 
-from steelyard_protocol import derived_keys, memcached_writer, peer_address, secret_file, traffic_report
+from steelyard_protocol import (
+    completion,
+    derived_keys,
+    memcached_writer,
+    peer_address,
+    secret_file,
+    traffic_report,
+)
 from steelyard_protocol.memcached_client import MemcachedClient
 from steelyard_protocol.memcached_writer import MemcachedServer, MemcachedWriter
 from steelyard_protocol.program_settings import SettingsError
@@ -38,6 +45,7 @@ TTL_S = 10
 
 def main() -> int:
     """Run the reporter; return its exit status: 0; 1 if --once has no report; 2 for wrong settings."""
+    completion.of_flags(settings.FLAGS)
     try:
         chosen = settings.load(sys.argv[1:], os.environ, hostname=socket.gethostname())
         key = secret_file.key(chosen.key_file, chosen.key)

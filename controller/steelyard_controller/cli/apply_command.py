@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from steelyard_protocol import whole_file
 
 from steelyard_controller import yaml_text
-from steelyard_controller.cli import connection_flags, error_answers, yaml_file
+from steelyard_controller.cli import connection_flags, error_answers, name_completion, yaml_file
 from steelyard_controller.cli.api_client import path
 from steelyard_controller.cli.api_documents import Change, Overview, Upstreams
 from steelyard_controller.cli.command_session import Session, opened
@@ -54,7 +54,10 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         description="Print the declarations of one upstream or of all, as YAML for `steelyard apply`. "
         "States and pins appear if they differ from the default; servers from Kubernetes do not.",
     )
-    save.add_argument("upstream", nargs="?", metavar="UPSTREAM", help="Upstream to print (default: all)")
+    upstream = save.add_argument(
+        "upstream", nargs="?", metavar="UPSTREAM", help="Upstream to print (default: all)"
+    )
+    name_completion.set_upstream(upstream)
     save.add_argument(
         "--output",
         type=Path,

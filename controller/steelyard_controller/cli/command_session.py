@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from steelyard_controller.cli import connection_flags
+from steelyard_controller.cli import connection_flags, name_completion
 from steelyard_controller.cli.api_client import Controllers
 from steelyard_controller.cli.api_documents import Upstreams
 from steelyard_controller.cli.exit_status import Exit, Failure, UsageError
@@ -29,11 +29,18 @@ def opened(given: argparse.Namespace) -> Iterator[Session]:
         yield Session(controllers=controllers, out=Output(as_json=connection_flags.wants_json(given)))
 
 
-def add_upstream(parser: argparse.ArgumentParser) -> None:
+def add_upstream(parser: argparse.ArgumentParser, *, before_peer: bool = False) -> None:
     """Add the argument UPSTREAM, which may be left out if there is only one."""
-    parser.add_argument(
+    action = parser.add_argument(
         "upstream", nargs="?", metavar="UPSTREAM", help="Name of the upstream (default: the only one)"
     )
+    name_completion.set_upstream(action, before_peer=before_peer)
+
+
+def add_upstream_and_peer(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments UPSTREAM, which may be left out if there is only one, and PEER."""
+    add_upstream(parser, before_peer=True)
+    name_completion.set_peer(parser.add_argument("peer", metavar="PEER", help="Name of the server"))
 
 
 def upstream_of(session: Session, given: argparse.Namespace) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from steelyard_protocol import console_program, setting_values
 
-from steelyard_controller.cli import connection_flags, yaml_file
+from steelyard_controller.cli import connection_flags, name_completion, yaml_file
 from steelyard_controller.cli.exit_status import Exit, Failure, UsageError
 from steelyard_controller.cli.terminal.output import Output
 
@@ -33,10 +33,11 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         description="Read snapshots as JSON lines on standard input, and print one decision a line, as JSON. "
         "The first malformed line ends it: standard error has its number and its mistake, exit status 2.",
     )
-    parser.add_argument(
+    law = parser.add_argument(
         "--law", metavar="NAME", required=True, help="Name of the law (`steelyard laws` lists them)"
     )
-    parser.add_argument(
+    name_completion.set_law(law)
+    parameter = parser.add_argument(
         "--set",
         action="append",
         default=[],
@@ -44,6 +45,7 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         dest="settings",
         help="Value of a parameter",
     )
+    name_completion.set_parameter(parameter)
     parser.add_argument(
         "--config",
         type=Path,

@@ -12,7 +12,7 @@ from typing import Any
 from steelyard_controller.cli import connection_flags
 from steelyard_controller.cli.api_client import Answer, path
 from steelyard_controller.cli.api_documents import Declared, Overview, Service
-from steelyard_controller.cli.command_session import Session, add_upstream, opened, upstream_of
+from steelyard_controller.cli.command_session import Session, add_upstream_and_peer, opened, upstream_of
 from steelyard_controller.cli.exit_status import Exit, Failure
 from steelyard_controller.cli.views import peer_change as view
 
@@ -52,8 +52,7 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         "unpin", help="let the law decide again", description="Let the law decide on a peer's weight again."
     )
     for parser in (drain, undrain, state, pin, unpin):
-        add_upstream(parser)
-        parser.add_argument("peer", metavar="PEER")
+        add_upstream_and_peer(parser)
         if parser is state:
             parser.add_argument("state", metavar="STATE", choices=STATES, help="|".join(STATES))
         if parser is pin:

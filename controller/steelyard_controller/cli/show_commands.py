@@ -7,7 +7,7 @@ from typing import Any
 
 from steelyard_protocol import wire
 
-from steelyard_controller.cli import connection_flags
+from steelyard_controller.cli import connection_flags, name_completion
 from steelyard_controller.cli.api_client import AUDIT, Answer, path
 from steelyard_controller.cli.api_documents import (
     Audit,
@@ -19,7 +19,13 @@ from steelyard_controller.cli.api_documents import (
     Table,
     Upstreams,
 )
-from steelyard_controller.cli.command_session import Session, add_upstream, opened, upstream_of
+from steelyard_controller.cli.command_session import (
+    Session,
+    add_upstream,
+    add_upstream_and_peer,
+    opened,
+    upstream_of,
+)
 from steelyard_controller.cli.exit_status import Exit, Failure, UsageError
 from steelyard_controller.cli.views import (
     audit_log,
@@ -51,7 +57,10 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         "its servers, load balancers and refused messages; with more than 50 servers, the most troubled. "
         '--json: {"service": …, "upstreams": […], "overview": … (only with UPSTREAM)}.',
     )
-    status.add_argument("upstream", nargs="?", metavar="UPSTREAM", help="Upstream to show in detail")
+    upstream = status.add_argument(
+        "upstream", nargs="?", metavar="UPSTREAM", help="Upstream to show in detail"
+    )
+    name_completion.set_upstream(upstream)
     status.add_argument("--search", metavar="TEXT", help="Text in a name or in a server's address")
     status.add_argument(
         "--limit",
@@ -82,8 +91,7 @@ def _add_of_one(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]
         description="Explain a peer's weight in a sentence and list every figure behind it: "
         "GET /v1/upstreams/UPSTREAM/peers/PEER/explain.",
     )
-    add_upstream(explain)
-    explain.add_argument("peer", metavar="PEER")
+    add_upstream_and_peer(explain)
     connection_flags.add(explain, run=_explain)
     history = subparsers.add_parser(
         "history",
@@ -111,9 +119,10 @@ def _add_others(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]
         description="List the changes of an upstream, or of all, with their authors, newest first: "
         "GET /v1/audit. --json has every field before and after.",
     )
-    audit.add_argument(
+    upstream = audit.add_argument(
         "upstream", nargs="?", metavar="UPSTREAM", help="Upstream whose changes are listed (default: all)"
     )
+    name_completion.set_upstream(upstream)
     audit.add_argument(
         "--limit", metavar="N", help=f"Changes at most, 1 to {MOST_ENTRIES} (default: {SHOWN})"
     )

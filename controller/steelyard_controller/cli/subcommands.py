@@ -8,9 +8,12 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
+from steelyard_protocol import completion
+
 from steelyard_controller import __version__
 from steelyard_controller.cli import (
     apply_command,
+    completion_command,
     connection_flags,
     key_commands,
     law_commands,
@@ -28,6 +31,7 @@ COMMANDS = (
     apply_command,
     key_commands,
     law_commands,
+    completion_command,
 )
 
 
@@ -36,7 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal of another encoding shows the rest
-    parsed = _parser().parse_args(arguments)
+    parser = _parser()
+    if completion.is_asked_for():
+        completion.answer(parser)
+    parsed = parser.parse_args(arguments)
     run: Callable[[argparse.Namespace], int] = parsed.run
     try:
         return run(parsed)

@@ -1,0 +1,41 @@
+"""`steelyard completion`: the shell's code that completes the commands of this installation."""
+
+import argparse
+from importlib.metadata import entry_points
+
+from steelyard_controller.cli.exit_status import Exit, Failure
+from steelyard_controller.cli.terminal.output import Output
+
+SHELLS = ("bash", "zsh")
+
+
+def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "completion",
+        help="print the code that completes commands in bash or zsh",
+        description="Print the code with which bash or zsh completes this command and Steelyard's others "
+        "that are installed with it: subcommands, flags, choices, and the names of upstreams and servers, "
+        "if a controller answers within a second.",
+        epilog="examples:\n"
+        "  source <(steelyard completion bash)                  # in ~/.bashrc\n"
+        "  source <(steelyard completion zsh)                   # in ~/.zshrc, behind compinit",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("shell", metavar="SHELL", choices=SHELLS, help="|".join(SHELLS))
+    parser.set_defaults(run=_completion)
+
+
+def _completion(given: argparse.Namespace) -> int:
+    try:
+        from argcomplete.shell_integration import shellcode
+    except ImportError:
+        raise Failure(
+            Exit.NOT_WELL, "completion needs argcomplete, which is not installed: pip install argcomplete"
+        ) from None
+    scripts = entry_points(group="console_scripts")
+    programs = sorted(
+        each.name for each in scripts if each.dist is not None and each.dist.name.startswith("steelyard-")
+    )
+    Output(as_json=False).lines([shellcode(programs, shell=given.shell).rstrip()])
+    return Exit.OK

@@ -1,0 +1,40 @@
+"""A controller of a few fixed answers, for tests of the command line that need no real one."""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@contextmanager
+def answering(answers: Mapping[str, Any], *, otherwise: int = 404) -> Iterator[str]:
+    """Yield the URL; a path without an answer is a problem document of the status `otherwise`."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", "0")))
+            document = answers.get(self.path.partition("?")[0])
+            status = otherwise if document is None else 200
+            kind = "application/json" if status == 200 else "application/problem+json"
+            problem = {"type": "about:blank", "title": "T", "status": status, "detail": "the cause"}
+            body = json.dumps(problem if document is None else document).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_PUT = do_PATCH = do_DELETE = answer
+
+        def log_message(self, format: str, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
