@@ -14,9 +14,9 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     parser = subparsers.add_parser(
         "completion",
         help="print the code that completes commands in bash or zsh",
-        description="Print the code with which bash or zsh completes this command and Steelyard's others "
-        "that are installed with it: subcommands, flags, choices, and the names of upstreams and servers, "
-        "if a controller answers within a second.",
+        description="Print the code with which bash or zsh completes this command, and those that are "
+        "installed with it. It completes subcommands, flags and choices. Names of upstreams and servers "
+        "appear if a controller answers within a second.",
         epilog="examples:\n"
         "  source <(steelyard completion bash)                  # in ~/.bashrc\n"
         "  source <(steelyard completion zsh)                   # in ~/.zshrc, behind compinit",
