@@ -13,6 +13,7 @@ not wait for that tick.
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
@@ -42,6 +43,8 @@ STUCK_LEAST_S = 3.0
 
 # A stuck tick may still go on. After this many times `stuck_after_s`, only a restart helps.
 DEAD_AFTER = 3
+
+TELL_OVERRUN_EVERY_S = 60.0
 
 Addresses = Callable[[Mapping[str, Cycle]], Awaitable[Mapping[str, Mapping[str, str]]]]
 """Returns the IP:port of each peer with a host name, by upstream and peer."""
@@ -88,6 +91,8 @@ class LeaderLoop:
         self._begun = asyncio.Event()
         self._stopping = asyncio.Event()
         self._progressed_s: float | None = None
+        self._left_out = 0
+        self._told_overrun_s = -math.inf
 
     @property
     def led(self) -> Lease | None:
@@ -231,8 +236,16 @@ class LeaderLoop:
                 if missed:
                     for cycle in self._loop.cycles.values():
                         cycle.overruns += missed
-                    log.warning("a tick overran: %d left out", missed, extra={"event": "overrun"})
+                    self._tell_overrun(missed)
                 await self._pause(pace.due_s - time.monotonic())
+
+    def _tell_overrun(self, missed: int) -> None:
+        """Log the ticks left out, once a minute: a slow machine leaves some out all the time."""
+        self._left_out += missed
+        now_s = time.monotonic()
+        if now_s - self._told_overrun_s >= TELL_OVERRUN_EVERY_S:
+            log.warning("ticks overran: %d left out", self._left_out, extra={"event": "overrun"})
+            self._left_out, self._told_overrun_s = 0, now_s
 
     def _pace(self) -> Pace:
         return Pace(

@@ -178,15 +178,35 @@ def count_refused(inbox: Inbox, refused: Refused) -> Inbox:
     return replace(inbox, refused=_counted(inbox.refused, [refused.reason]))
 
 
-def refusal_changes(before: Inbox, after: Inbox) -> list[str]:
-    """Return a line for each source whose refusal began, changed its reason, or ended."""
-    lines = []
+@dataclass(frozen=True, slots=True)
+class RefusalChange:
+    """A source whose refusal began or changed its reason, or ended (None)."""
+
+    source: str
+    refused: Refused | None
+
+    @property
+    def alike(self) -> str:
+        """Return the words that are the same for all sources of this kind with this cause."""
+        kind = self.source.partition(" of ")[0]
+        return f"{kind}s no longer refused" if self.refused is None else f"{kind}s {self.refused.reason}"
+
+    def __str__(self) -> str:
+        """Return the change in one line."""
+        if self.refused is None:
+            return f"{self.source} is no longer refused"
+        return f"{self.source} {self.refused}; the last good one is kept"
+
+
+def refusal_changes(before: Inbox, after: Inbox) -> list[RefusalChange]:
+    """Return each source whose refusal began, changed its reason, or ended."""
+    changes = []
     for source, (refusal, _) in after.alarms.items():
         earlier = before.alarms.get(source)
         if earlier is None or earlier[0].reason != refusal.reason:
-            lines.append(f"{source} refused ({refusal.reason}): {refusal.detail}; the last good one is kept")
-    lines.extend(f"{source} is no longer refused" for source in before.alarms if source not in after.alarms)
-    return lines
+            changes.append(RefusalChange(source, refusal))
+    changes.extend(RefusalChange(source, None) for source in before.alarms if source not in after.alarms)
+    return changes
 
 
 def _lasting(alarms: Mapping[str, tuple[Refused, float]], now_s: float) -> dict[str, tuple[Refused, float]]:

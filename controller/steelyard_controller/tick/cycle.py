@@ -22,7 +22,7 @@ from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.laws.snapshot import Floats, Snapshot, measured_rows
 from steelyard_controller.laws.zones import Zoning
 from steelyard_controller.messages import inbox
-from steelyard_controller.messages.inbox import Inbox
+from steelyard_controller.messages.inbox import Inbox, RefusalChange
 from steelyard_controller.messages.keyring import Keyring
 from steelyard_controller.messages.undeclared_balancers import FORGOTTEN_AFTER_S, UndeclaredBalancers
 from steelyard_controller.store.saved_state import SavedState
@@ -44,11 +44,11 @@ UNREPORTED_TICKS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """A tick that has begun; `refusals` has a log line for each refusal that began or ended."""
+    """A tick that has begun; `refusals` are those that began or ended."""
 
     upstream: Upstream
     due: Due
-    refusals: list[str]
+    refusals: list[RefusalChange]
 
 
 class Cycle:

@@ -12,6 +12,7 @@ from steelyard_protocol.memcached_client import Unavailable
 
 from steelyard_controller.fault_causes import MANY, Fault, of_many
 from steelyard_controller.faults import Faults
+from steelyard_controller.messages.inbox import RefusalChange
 from steelyard_controller.tick import upstream_faults
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import Outcome
@@ -39,7 +40,7 @@ class UpstreamFaults:
         self._by_upstream: dict[str, Faults] = {}
         self._changes: dict[tuple[Cause, bool], list[tuple[str, str, Fault]]] = {}
         self._bugs: set[str] = set()
-        self._events: dict[tuple[int, str, str], list[str]] = {}
+        self._events: dict[tuple[str, str], list[tuple[str, str]]] = {}
         self._shared: Mapping[Cause, Collection[str]] = {}
 
     def of(self, upstream: str) -> Faults:
@@ -53,12 +54,12 @@ class UpstreamFaults:
         """Drop an upstream."""
         self._by_upstream.pop(upstream, None)
 
-    def note_messages(self, cycle: Cycle, outcome: Outcome, refusals: Sequence[str]) -> None:
+    def note_messages(self, cycle: Cycle, outcome: Outcome, refusals: Sequence[RefusalChange]) -> None:
         """Note an upstream's refusals and new load balancers, and the faults of its messages."""
-        for line in refusals:
-            self._events.setdefault((logging.WARNING, "refused", line), []).append(cycle.name)
+        for change in refusals:
+            self._events.setdefault(("refused", change.alike), []).append((cycle.name, str(change)))
         for line in cycle.balancer_changes:
-            self._events.setdefault((logging.INFO, "load balancer", line), []).append(cycle.name)
+            self._events.setdefault(("load balancer", line), []).append((cycle.name, line))
         faults = self.of(cycle.name)
         for part, fault in cycle.faults.items():
             faults.note(part, fault)
@@ -88,8 +89,8 @@ class UpstreamFaults:
 
     def settle(self) -> None:
         """Log the changes since the last call, and find the faults that many upstreams share."""
-        for (level, event, line), upstreams in self._events.items():
-            _log_event(level, event, line, upstreams)
+        for (event, _), lines in self._events.items():
+            _log_event(event, lines)
         for (cause, begins), changed in self._changes.items():
             _log_change(cause, begins, changed)
         self._events, self._changes, self._bugs = {}, {}, set()
@@ -134,9 +135,9 @@ def _log_change(cause: Cause, begins: bool, places: Sequence[tuple[str, str, Fau
         log.log(level, "%s: %s", upstream, text, extra=about)
 
 
-def _log_event(level: int, event: str, text: str, upstreams: Sequence[str]) -> None:
-    if len(upstreams) >= MANY:
-        log.log(level, "%s", of_many(text, upstreams, "upstreams"), extra={"event": event})
-        return
-    for upstream in upstreams:
-        log.log(level, "%s: %s", upstream, text, extra={"event": event, "upstream": upstream})
+def _log_event(event: str, lines: Sequence[tuple[str, str]]) -> None:
+    """Log events of one cause: the first one and the number of all if they are many, else each."""
+    level = logging.WARNING if event == "refused" else logging.INFO
+    for upstream, line in lines[: 1 if len(lines) >= MANY else None]:
+        more = f"; {len(lines) - 1:,} more like this" if len(lines) >= MANY else ""
+        log.log(level, "%s: %s%s", upstream, line, more, extra={"event": event, "upstream": upstream})

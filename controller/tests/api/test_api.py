@@ -507,7 +507,9 @@ def test_ready_says_what_is_degraded_and_that_nothing_outlives_a_restart(api: Te
     assert document["upstreams"] == {}
 
 
-def test_a_fault_of_the_controller_is_told_once_however_many_upstreams_there_are(own: TestClient) -> None:
+def test_a_fault_of_the_controller_is_told_once_however_many_upstreams_there_are(
+    own: TestClient, caplog: pytest.LogCaptureFixture
+) -> None:
     size = len(own.get("/readyz").content)
     for number in range(30):
         own.put(f"/v1/upstreams/u{number}", json=WEB)
@@ -527,6 +529,21 @@ def test_a_fault_of_the_controller_is_told_once_however_many_upstreams_there_are
     # The state of the senders is unknown, so no alert names them.
     assert "steelyard_lb_reporting{" not in metrics
     assert set(re.findall(r"^steelyard_degraded{.*} (.*)$", metrics, re.MULTILINE)) == {"0.0"}
+    # The log had its only line when Memcached was first asked, before there were these upstreams.
+    assert [each.message for each in caplog.records if vars(each).get("event") == "fault"] == []
+
+
+def test_ready_names_twenty_upstreams_with_faults_of_their_own_and_the_number_of_others() -> None:
+    service = service_of()
+    with serving(service=service) as api:
+        for number in range(25):
+            api.put(f"/v1/upstreams/u{number:02}", json=WEB)
+            # In other words each, so each is its upstream's own.
+            service._loop.faults_of(f"u{number:02}").note("test", f"fault {number}")
+        wait_until(lambda: api.get("/readyz").json()["more"] == 5)
+        upstreams = api.get("/readyz").json()["upstreams"]
+        assert len(upstreams) == 20
+        assert upstreams["u07"] == ["test: fault 7"]
 
 
 @pytest.mark.integration

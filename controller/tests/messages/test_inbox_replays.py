@@ -233,7 +233,7 @@ def test_two_agents_that_take_turns_are_one_line_in_the_log_and_one_at_the_end()
         before = receiver.inbox
         receiver.sample("b1" if seq % 3 == 0 and seq < 20 else "b2", seq)
         lines += refusal_changes(before, receiver.inbox)
-    assert [line.partition(":")[0] for line in lines] == [
+    assert [str(line).partition(":")[0] for line in lines] == [
         "sample of a refused (replayed)",
         "sample of a is no longer refused",
     ]

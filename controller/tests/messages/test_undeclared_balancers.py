@@ -120,7 +120,7 @@ def test_one_without_the_key_of_its_name_is_not_read_and_the_log_says_so_once() 
         said += world.lines
         assert outcome.table.reporters == ("edge-1",)
         assert [why.detail[:6] for why in outcome.inbox.refusals.values() if lb in why.detail] == [lb]
-    assert len([line for line in said if "undeclared" in line]) == 1
+    assert len([line for line in said if "undeclared" in str(line)]) == 1
     outcome = world.tick(values=world.signed("edge-9", its, sent_at_ms=NOW_MS))
     assert outcome.table.reporters == ("edge-1", "edge-9")
 

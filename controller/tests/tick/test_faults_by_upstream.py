@@ -3,9 +3,16 @@
 import logging
 
 import pytest
+from steelyard_controller.declarations.declaration import Declaration
+from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.fault_causes import MANY, Fault, told_once
 from steelyard_controller.faults import Faults
+from steelyard_controller.messages.inbox import RefusalChange
+from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.faults_by_upstream import UpstreamFaults
+from steelyard_protocol.wire import Refused
+
+from ..examples import advance
 
 NAMES = [f"up-{number}" for number in range(MANY)]
 FULL = "10.0.0.5:11211: SERVER_ERROR out of memory"
@@ -84,3 +91,28 @@ def test_many_parts_of_the_controller_with_one_cause_are_told_once() -> None:
         "Kubernetes watches": f"unreachable (10 Kubernetes watches: n0, n1, n2 and {MANY - 3} more)",
         "Kubernetes Service a/b": "no such port",
     }
+
+
+def test_values_refused_for_one_cause_and_a_bug_of_all_ticks_are_one_line_each(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    controller = Faults()
+    faults = UpstreamFaults(controller)
+    declaration = Declaration(upstream=Upstream(peers=[Peer(id="a", address="10.0.0.1:80")]))
+    for name in NAMES:
+        cycle = Cycle(name, declaration, tick_s=1.0)
+        outcome, _ = advance(cycle, {}, now_s=1.0, term=1, issued_at_ms=0, addresses={})
+        # A key that differs: the details name each sender.
+        refusal = RefusalChange("traffic report of edge-1", Refused("signature", f"make a key for {name}"))
+        faults.note_messages(cycle, outcome, [refusal])
+        faults.note_tick(cycle, ZeroDivisionError("division by zero"))
+    faults.settle()
+    assert [line for line in caplog.messages if "refused" in line] == [
+        "up-0: traffic report of edge-1 refused (signature): make a key for up-0; the last good one is kept"
+        f"; {MANY - 1} more like this"
+    ]
+    assert [record.message for record in caplog.records if record.exc_info] == ["up-0: a tick failed"]
+    assert len(controller.lines()) == 1
+    assert controller.lines()[0].startswith("tick: it fails (ZeroDivisionError: division by zero)")
+    assert len(caplog.messages) == 3

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.upstream import Peer, Upstream
+from steelyard_controller.fault_causes import MANY
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import Outcome
 from steelyard_controller.tick.overview import MOST_REFUSED, of_view
@@ -252,3 +253,54 @@ def test_a_standing_is_made_once_for_an_outcome() -> None:
     assert standings.of(cycle) is first
     cycle.outcome = replace(outcome_of(cycle), degraded=("redis: away",))
     assert standings.of(cycle).troubles == ("redis: away",)
+
+
+def without_reports(name: str) -> Cycle:
+    """Return an upstream whose load balancer is silent; its servers send samples."""
+    cycle = ticked(declared(2), name=name)
+    for now_s in (2.0, 9.0):
+        cycle.outcome, _ = advance(cycle, {}, now_s=now_s, term=1, issued_at_ms=0, addresses={})
+    return cycle
+
+
+def test_a_load_balancer_silent_at_many_upstreams_is_told_once_and_hides_no_other_trouble() -> None:
+    cycles = {f"up-{n}": without_reports(f"up-{n}") for n in range(MANY)}
+    cycles["up-7"].outcome = replace(outcome_of(cycles["up-7"]), degraded=("publishing: too large",))
+    standings = Standings()
+    common = standings.common(cycles)
+    assert common.lines() == [f"load balancer edge-1: silent at {MANY} upstreams"]
+    listed, _ = upstreams(cycles, View(order="worst"), standings, common)
+    assert listed[0].cycle.name == "up-7"
+    assert not any("load balancers" in line for each in listed for line in each.standing.troubles)
+    # Nine have it each for themselves.
+    del cycles["up-3"]
+    common = standings.common(cycles)
+    assert common.lines() == []
+    listed, _ = upstreams(cycles, View(order="worst"), standings, common)
+    assert all("1 of 1 load balancers: silent" in each.standing.troubles for each in listed)
+
+
+def test_many_that_wait_for_their_first_tick_are_told_once_and_come_last() -> None:
+    cycles = {f"up-{n}": Cycle(f"up-{n}", declared(2), tick_s=1.0) for n in range(MANY)}
+    cycles["web"] = ticked(declared(), failing={"s1": 3})
+    standings = Standings()
+    common = standings.common(cycles)
+    assert common.lines() == [f"{MANY} upstreams: wait for their first tick"]
+    listed, _ = upstreams(cycles, View(order="worst"), standings, common)
+    assert listed[0].cycle.name == "web"
+    assert [each.standing.troubles for each in listed[1:]] == [()] * MANY
+
+
+def test_nobody_is_silent_while_no_memcached_answers_and_for_three_intervals_afterwards() -> None:
+    cycle = ticked(declared(2))
+
+    def at(now_s: float, values: dict[str, bytes] | None) -> tuple[str, ...]:
+        cycle.outcome, _ = advance(cycle, values, now_s=now_s, term=1, issued_at_ms=0, addresses={})
+        return standing(cycle.outcome).troubles
+
+    assert standing(cycle.outcome).troubles == ()
+    for now_s in (2.0, 30.0, 60.0):
+        assert at(now_s, None) == ()
+    for now_s in (61.0, 62.0, 64.0):
+        assert at(now_s, {}) == ()
+    assert at(65.0, {}) == ("1 of 1 load balancers: silent", "2 of 2 servers: its agent is silent")
