@@ -30,7 +30,7 @@ def test_the_first_answer_is_the_lowest_whatever_their_order() -> None:
 
 
 def test_ipv4_within_ipv6_is_ipv4() -> None:
-    assert resolved_names.choose(None, ["::ffff:10.0.0.1", "10.0.0.1"]) == "10.0.0.1"
+    assert resolved_names.choose(None, ["::ffff:10.0.0.1"]) == "10.0.0.1"
     assert resolved_names.answered(None, ["::ffff:10.0.0.1", "10.0.0.1"], asked_at_s=0).unused == 0
 
 
