@@ -51,29 +51,37 @@ class Assignment:
     """One upstream's endpoints; another `version` means other endpoints or weights.
 
     `whole` and `delta` are the member `resources` of a DiscoveryResponse and of a DeltaDiscoveryResponse.
-    `out` are the addresses of the servers that are left out. An Envoy that may have one of them gets
-    `farewell` first (None: there is none), which has these as UNHEALTHY.
+    `out` are the addresses of the servers that are left out. An Envoy that may have some of them gets their
+    `farewell` first.
     """
 
     version: str
     whole: bytes = field(repr=False)
     delta: bytes = field(repr=False)
     out: frozenset[str] = frozenset()
-    farewell: "Assignment | None" = None
+    _table: WeightTable = field(repr=False, compare=False)
+    _farewells: dict[frozenset[str], "Assignment"] = field(default_factory=dict, repr=False, compare=False)
+
+    def farewell(self, leaving: frozenset[str]) -> "Assignment":
+        """Return these endpoints with those of `out` that leave, as UNHEALTHY.
+
+        It is encoded once for all Envoys. Only those with earlier endpoints than the last ones need another.
+        """
+        if leaving not in self._farewells:
+            listed = [peer for peer in self._table.peers if peer.state not in OUT or peer.address in leaving]
+            self._farewells[leaving] = _encoded(self._table, listed)
+        return self._farewells[leaving]
 
 
 def assignment(table: WeightTable) -> Assignment:
     """Return the endpoints of a table for Envoy."""
-    listed = [peer for peer in table.peers if peer.state not in OUT]
-    made = _encoded(table, listed)
+    made = _encoded(table, [peer for peer in table.peers if peer.state not in OUT])
     out = frozenset(peer.address for peer in table.peers if peer.state in OUT)
-    if not out:
-        return made
-    return replace(made, out=out, farewell=_encoded(table, table.peers, drops=not listed))
+    return replace(made, out=out)
 
 
-def _encoded(table: WeightTable, listed: Sequence[TablePeer], *, drops: bool = False) -> Assignment:
-    """Return the endpoints of these servers; with `drops`, Envoy answers every request by 503."""
+def _encoded(table: WeightTable, listed: Sequence[TablePeer]) -> Assignment:
+    """Return the endpoints of these servers; if all of them leave, Envoy answers every request by 503."""
     message = ClusterLoadAssignment(cluster_name=table.upstream)
     serving = [peer for peer in listed if peer.state != "backup"]
     backups = [peer for peer in listed if peer.state == "backup"]
@@ -87,7 +95,7 @@ def _encoded(table: WeightTable, listed: Sequence[TablePeer], *, drops: bool = F
                 localities[peer.zone] = message.endpoints.add(priority=priority, locality=zone)
             _add(localities[peer.zone], peer, weight)
     message.policy.overprovisioning_factor.value = max(OVERPROVISIONING_PERCENT, 100 * len(listed))
-    if drops:
+    if listed and all(peer.state in OUT for peer in listed):
         message.policy.drop_overloads.add(category="steelyard").drop_percentage.numerator = 100
     value = message.SerializeToString(deterministic=True)
     version = hashlib.blake2b(value, digest_size=8).hexdigest()
@@ -95,7 +103,9 @@ def _encoded(table: WeightTable, listed: Sequence[TablePeer], *, drops: bool = F
     whole.resources.add(type_url=EDS_TYPE, value=value)
     resource = delta.resources.add(name=table.upstream, version=version)
     resource.resource.type_url, resource.resource.value = EDS_TYPE, value
-    return Assignment(version=version, whole=whole.SerializeToString(), delta=delta.SerializeToString())
+    return Assignment(
+        version=version, whole=whole.SerializeToString(), delta=delta.SerializeToString(), _table=table
+    )
 
 
 def is_near(before: WeightTable, now: WeightTable) -> bool:

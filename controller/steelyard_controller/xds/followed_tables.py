@@ -135,9 +135,7 @@ class FollowedTables:
         due = {name: table for name, table in newer.items() if self._is_due(name, table)}
         if not due:
             return False
-        new_assignments = await asyncio.to_thread(
-            lambda: {name: assignments.assignment(due[name]) for name in due}
-        )
+        new_assignments = await asyncio.to_thread(_encoded, due, dict(self._assignments))
         self._encoded |= {name: (table, self._clock()) for name, table in due.items()}
         self._assignments |= new_assignments
         return True
@@ -149,3 +147,13 @@ class FollowedTables:
             or self._clock() - at_s >= NEAR_ENOUGH_S
             or not assignments.is_near(encoded, table)
         )
+
+
+def _encoded(tables: Mapping[str, WeightTable], before: Mapping[str, Assignment]) -> dict[str, Assignment]:
+    """Return the endpoints of these tables, with the farewell for an Envoy that has the previous ones."""
+    made = {name: assignments.assignment(table) for name, table in tables.items()}
+    for name, each in made.items():
+        leaving = each.out - before[name].out if name in before else each.out
+        if leaving:
+            each.farewell(leaving)
+    return made

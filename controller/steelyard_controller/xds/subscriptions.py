@@ -92,10 +92,11 @@ class Subscription(ABC):
 
     def _next(self, name: str, wanted: Assignment) -> Assignment:
         """Return the endpoints to send for a name: the wanted ones, or the farewell before them."""
-        farewell, sent = wanted.farewell, self._sent.get(name)
-        if farewell is None or sent in {wanted.version, farewell.version}:
+        leaving, sent = wanted.out - self._out.get(name, frozenset()), self._sent.get(name)
+        if not leaving or sent == wanted.version:
             return wanted
-        return wanted if wanted.out <= self._out.get(name, frozenset()) else farewell
+        farewell = wanted.farewell(leaving)
+        return wanted if sent == farewell.version else farewell
 
     @abstractmethod
     def _follow(self, request: Any, is_answer: bool) -> None:  # noqa: ANN401

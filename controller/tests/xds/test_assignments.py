@@ -48,8 +48,7 @@ def test_drained_and_down_servers_are_left_out_after_a_farewell_and_backups_are_
     assert _read(made).cluster_name == "web"
     assert _rows(made) == [("10.0.0.1", 80, 20, 0, 0), ("10.0.0.4", 80, 50, 0, 1)]
     assert made.out == {"[fd00::2]:8080", "10.0.0.3:80"}
-    assert made.farewell is not None
-    assert _rows(made.farewell) == [
+    assert _rows(made.farewell(made.out)) == [
         ("10.0.0.1", 80, 20, 0, 0),
         ("fd00::2", 8080, 30, 2, 0),
         ("10.0.0.3", 80, 40, 2, 0),
@@ -68,12 +67,10 @@ def test_an_upstream_without_servers_has_no_endpoints() -> None:
 def test_a_farewell_of_all_servers_lets_envoy_use_none_of_them() -> None:
     made = assignments.assignment(table(peer("a", state="drain"), peer("b", "10.0.0.2:80", state="down")))
     assert _rows(made) == []
-    assert made.farewell is not None
-    (drop,) = _read(made.farewell).policy.drop_overloads
+    (drop,) = _read(made.farewell(made.out)).policy.drop_overloads
     assert drop.drop_percentage.numerator == 100
     spared = assignments.assignment(table(peer("a", state="drain"), peer("b", "10.0.0.2:80", state="backup")))
-    assert spared.farewell is not None
-    assert not _read(spared.farewell).policy.drop_overloads
+    assert not _read(spared.farewell(spared.out)).policy.drop_overloads
     assert not _read(made).policy.drop_overloads
 
 

@@ -167,6 +167,27 @@ def test_a_server_leaves_as_unhealthy_first_and_with_the_answer_to_that_for_good
     assert _states(_answer(one, _pair("down"))) == [("10.0.0.1", 0)]
 
 
+def test_servers_that_have_left_stay_away_while_another_one_leaves() -> None:
+    def has(**states: State) -> dict[str, Assignment]:
+        rows = [
+            peer(name, f"10.0.0.{n}:80", state=state) for n, (name, state) in enumerate(states.items(), 1)
+        ]
+        return {"web": assignments.assignment(table(*rows))}
+
+    one = StateOfTheWorld()
+    one.take(_request(["web"]))
+    _answer(one, has(a="up", b="drain", c="up"))
+    one.take(_request(["web"], nonce="1"))
+    assert _states(_answer(one, has(a="up", b="drain", c="up"))) == [("10.0.0.1", 0), ("10.0.0.3", 0)]
+    one.take(_request(["web"], nonce="2"))
+    assert _states(_answer(one, has(a="up", b="drain", c="down"))) == [
+        ("10.0.0.1", 0),
+        ("10.0.0.3", UNHEALTHY),
+    ]
+    one.take(_request(["web"], nonce="3"))
+    assert _states(_answer(one, has(a="up", b="drain", c="down"))) == [("10.0.0.1", 0)]
+
+
 def test_a_server_that_is_back_before_its_farewell_is_answered_does_not_leave() -> None:
     one = StateOfTheWorld()
     one.take(_request(["web"]))
@@ -180,8 +201,7 @@ def test_a_server_that_is_back_before_its_farewell_is_answered_does_not_leave() 
 @pytest.mark.parametrize("has_farewell", [False, True])
 def test_after_a_break_of_the_stream_only_what_envoy_lacks_is_sent(has_farewell: bool) -> None:
     one, has = Delta(), _pair("drain")
-    known = has["web"].farewell if has_farewell else has["web"]
-    assert known is not None
+    known = has["web"].farewell(has["web"].out) if has_farewell else has["web"]
     one.take(_delta(resource_names_subscribe=["web"], versions={"web": known.version}))
     answer = _answer(one, has)
     assert (answer and _states(answer)) == ([("10.0.0.1", 0)] if has_farewell else None)
