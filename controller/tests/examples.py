@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from steelyard_controller.messages.inbox import RefusalChange
 from steelyard_controller.tick import batch
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import Outcome
@@ -71,7 +72,7 @@ def advance(
     term: int,
     issued_at_ms: int,
     addresses: Mapping[str, str],
-) -> tuple[Outcome, list[str]]:
+) -> tuple[Outcome, list[RefusalChange]]:
     """Do one tick of an upstream alone; return its outcome and log lines, or raise its error."""
     (ended,), _ = batch.advance(
         [cycle], values, now_s=now_s, term=term, issued_at_ms=issued_at_ms, addresses={cycle.name: addresses}

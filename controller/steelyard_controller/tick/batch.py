@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from steelyard_controller.laws.blend import Due, StepResult, step_upstreams
+from steelyard_controller.messages.inbox import RefusalChange
 from steelyard_controller.tick.cycle import Cycle, Observed
 from steelyard_controller.tick.outcome import Outcome
 
@@ -36,7 +37,7 @@ def advance(
     issued_at_ms: int,
     addresses: Mapping[str, Mapping[str, str]],
     step: Callable[[Sequence[Due]], list[StepResult]] = step_upstreams,
-) -> tuple[list[tuple[Outcome, list[str]] | Exception], str | None]:
+) -> tuple[list[tuple[Outcome, list[RefusalChange]] | Exception], str | None]:
     """Do one tick of each upstream, whose laws step by `step`; a failure of one stops no other.
 
     Returns the outcome and log lines of each upstream, or its exception. The text beside it says why the
@@ -48,7 +49,7 @@ def advance(
             values, now_s=now_s, issued_at_ms=issued_at_ms, addresses=addresses.get(cycle.name, {})
         )
 
-    def conclude(cycle: Cycle, observation: Observed | Exception) -> tuple[Outcome, list[str]]:
+    def conclude(cycle: Cycle, observation: Observed | Exception) -> tuple[Outcome, list[RefusalChange]]:
         if isinstance(observation, Exception):
             raise observation
         result = stepped.get(cycle.name) or step([observation.due])[0]

@@ -19,7 +19,7 @@ from steelyard_controller.fault_causes import Fault
 from steelyard_controller.laws.blend import Due, StepResult, blend
 from steelyard_controller.laws.headroom import Carried
 from steelyard_controller.laws.parameters import law_total
-from steelyard_controller.laws.snapshot import Floats, Snapshot, measured_rows
+from steelyard_controller.laws.snapshot import Floats
 from steelyard_controller.laws.zones import Zoning
 from steelyard_controller.messages import inbox
 from steelyard_controller.messages.inbox import Inbox, RefusalChange
@@ -32,14 +32,11 @@ from steelyard_controller.tick.outcome import Outcome
 from steelyard_controller.tick.request_counts import RequestCounts
 from steelyard_controller.tick.snapshot_builder import build_snapshot
 from steelyard_controller.tick.table_builder import build_table
+from steelyard_controller.tick.unreported_indicators import UnreportedIndicators
 from steelyard_controller.tick.window_pairing import WindowPairing
 
 # After a longer pause than this, the messages in Memcached may be of any age.
 PAUSE_TICKS = 2.5
-
-# A declared indicator is missing after this many ticks with samples but without it. An agent takes less to
-# read an indicator anew.
-UNREPORTED_TICKS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +98,7 @@ class Cycle:
         self._read_since_s: float | None = None
         self._memories: Mapping[str, laws.Memory] = {}
         self._carried = Carried()
-        self._unreported_ticks: Mapping[str, int] = {}
+        self._unreported = UnreportedIndicators()
         self._address_fault: str | None = None
         if not self._named_peers:
             self._upstream, self._address_fault = addresses_in_effect.follow(
@@ -191,11 +188,10 @@ class Cycle:
     @property
     def faults(self) -> dict[str, Fault | str | None]:
         """Return the lasting faults of received messages, by part; None: no fault."""
-        missing = [name for name, ticks in self._unreported_ticks.items() if ticks >= UNREPORTED_TICKS]
         return {
             "load balancers": self._undeclared.fault,
             "pairing": upstream_faults.pairing(self._pairing.unpaired),
-            "indicators": upstream_faults.indicators(missing),
+            "indicators": upstream_faults.indicators(self._unreported.missing),
             "addresses": self._address_fault,
         }
 
@@ -266,7 +262,9 @@ class Cycle:
             published=self._followed_weights(upstream, flows),
             max_conns=upstream.max_conns,
         )
-        self._note_indicators(upstream, snapshot, sampled=bool(due))
+        self._unreported = self._unreported.after(
+            snapshot, are_declared=upstream.indicators is not None, sampled=bool(due)
+        )
         new = (each.message for each in self._inbox.reports.values() if each.arrived_s == now_s)
         self.requests = self.requests.after(snapshot.ids, new)
         return Observed(
@@ -377,16 +375,6 @@ class Cycle:
         )
         self.balancer_changes = before.changes(self._undeclared)
         return received
-
-    def _note_indicators(self, upstream: Upstream, snapshot: Snapshot, *, sampled: bool) -> None:
-        """Count the ticks for which each declared indicator has been missing from all samples."""
-        if upstream.indicators is None:
-            self._unreported_ticks = {}
-        elif sampled or measured_rows(snapshot.utilization).any():
-            self._unreported_ticks = {
-                name: self._unreported_ticks.get(name, 0) + 1 if np.isnan(column).all() else 0
-                for name, column in zip(snapshot.indicators, snapshot.utilization.T, strict=True)
-            }
 
     def _pins(self, upstream: Upstream) -> Floats:
         """Return the pins, k, on the scale S of the deciding law; NaN: not pinned."""

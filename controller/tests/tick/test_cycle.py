@@ -10,9 +10,10 @@ from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.store.saved_state import SavedState
 from steelyard_controller.tick import upstream_faults
-from steelyard_controller.tick.cycle import UNREPORTED_TICKS, Cycle
+from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import MOST_UNDECLARED, Outcome, explanation, indicators, shares
 from steelyard_controller.tick.overview import overview
+from steelyard_controller.tick.unreported_indicators import UNREPORTED_TICKS
 from steelyard_protocol import peer_address
 from steelyard_protocol.sample_record import MAX_FURTHER
 
