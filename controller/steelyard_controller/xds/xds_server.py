@@ -22,6 +22,7 @@ from steelyard_controller.xds import envoy_versions
 from steelyard_controller.xds.followed_tables import FollowedTables
 from steelyard_controller.xds.load_stats import INTERVAL_S, NodeReports, node_name
 from steelyard_controller.xds.report_writer import ReportWriter
+from steelyard_controller.xds.shared_node_ids import SharedNodeIds
 from steelyard_controller.xds.subscriptions import (
     MOST_NAMES,
     BadRequest,
@@ -75,6 +76,7 @@ class XdsServer:
         self._faults: dict[Subscription, str] = {}
         self._tables = FollowedTables(service, memcached=memcached, keys=keys, wanted=self._wanted)
         self._writer = ReportWriter(memcached, keys)
+        self._node_ids = SharedNodeIds(service, memcached=memcached, own=lambda: self._reporting)
         self._credentials = credentials
         self._complained: set[str] = set()
         self._server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=MOST_STREAMS)
@@ -102,14 +104,15 @@ class XdsServer:
             raise OSError(str(error)) from None
 
     async def run(self) -> None:
-        """Follow the tables and write the reports until cancelled."""
-        await asyncio.gather(self._tables.run(), self._writer.run())
+        """Follow the tables, write the reports and look for shared node ids until cancelled."""
+        await asyncio.gather(self._tables.run(), self._writer.run(), self._node_ids.run())
 
     async def stop(self) -> None:
         """End every stream and stop listening. Envoy keeps its endpoints."""
         await self._server.stop(None)
         self._writer.close()
         self._tables.close()
+        self._node_ids.close()
 
     def _wanted(self) -> set[str]:
         subscribed = [each.names for each in self._subscriptions]
@@ -190,7 +193,7 @@ class XdsServer:
     def _take_stats(self, reports: NodeReports, stats: Any) -> None:  # noqa: ANN401
         tables = self._tables.tables
         # Among Envoys of one name here, the reports of the latest are written. The others' go on once it has
-        # gone. The leader names the fault by their runs, wherever their controllers are.
+        # gone. Their runs show the fault, wherever their controllers are.
         counts = self._reporting.setdefault(reports.lb, reports) is reports
         for report in reports.reports(stats[:MOST_NAMES], tables, round(time.time() * 1000)):
             if counts:

@@ -275,7 +275,7 @@ def test_two_envoys_of_one_name_at_two_controllers_are_a_fault(steelyard: Steely
     folders = tmp_path / "one", tmp_path / "other"
     with contextlib.ExitStack() as stack:
         leader = stack.enter_context(steelyard.controller(ports[0]))
-        stack.enter_context(steelyard.controller(ports[1], role="standby"))
+        standby = stack.enter_context(steelyard.controller(ports[1], role="standby"))
         edges = []
         for folder, port in zip(folders, ports, strict=True):
             folder.mkdir()
@@ -283,12 +283,15 @@ def test_two_envoys_of_one_name_at_two_controllers_are_a_fault(steelyard: Steely
         for edge in edges:
             _until(edge.weights, steelyard.by_port(WEIGHTS))
 
-        def degraded() -> str:
+        def degraded() -> list[list[str]]:
             for edge in edges:
                 edge.requests(5)
-            return str(LOCAL.get(f"{leader.url}/readyz").json()["degraded"])
+            return [LOCAL.get(f"{one.url}/readyz").json()["degraded"] for one in (leader, standby)]
 
-        wait_until(lambda: "two programs report as edge-1" in degraded(), degraded)
+        wait_until(
+            lambda: all("two programs report as edge-1" in str(each) for each in degraded()),
+            lambda: str(degraded()),
+        )
 
 
 def _by_itself(api_type: str) -> Any:
