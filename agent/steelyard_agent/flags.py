@@ -148,10 +148,25 @@ TARGETS = ("pid", "pid-file", "listen-port", "unit")
 REGISTERING = ("address", "baseline", "deregister")
 """The flags with a need for --register. Not --token-file: its variable may be set for the controller."""
 
+STATUSES = {
+    0: "stopped by a signal, or the sample was printed",
+    1: "--once or --explain found nothing to sample, or was interrupted",
+    2: "wrong flag, environment variable or file",
+    7: "the output cannot be written: the disk is full, or standard output is closed",
+    130: "ended by ctrl-C before it had begun",
+}
+"""The exit statuses; docs/reference/exit-status.md has the same."""
+
 FLAGS = Flags(
     program="steelyard-agent",
     prefix="STEELYARD_AGENT",
     about=ABOUT,
     settings=SETTINGS,
     secrets=("key", "token"),
+    examples=(
+        "steelyard-agent --upstream web --peer server-1 --memcached 10.0.0.5:11211",
+        "steelyard-agent --explain   # where each figure comes from; sends nothing",
+        "steelyard-agent --once      # one sample as JSON; sends nothing",
+    ),
+    statuses=STATUSES,
 )

@@ -203,6 +203,25 @@ SECRETS = ("key", "admin-token", "agent-token", "read-token", "state-password", 
 TABLES = ("upstreams", "kubernetes_claims")
 """Keys of the file that no flag has; their variables hold JSON."""
 
+STATUSES = {
+    0: "stopped by a signal",
+    1: "a port is taken, the state is a newer version's, or an unexpected error came: see its log",
+    2: "wrong flag, environment variable or file",
+    7: "the help cannot be written: the disk is full, or standard output is closed",
+    130: "ended by ctrl-C before it had begun",
+}
+"""The exit statuses; docs/reference/exit-status.md has the same."""
+
 FLAGS = Flags(
-    program="steelyard-controller", prefix="STEELYARD", about=ABOUT, settings=SETTINGS, secrets=SECRETS
+    program="steelyard-controller",
+    prefix="STEELYARD",
+    about=ABOUT,
+    settings=SETTINGS,
+    secrets=SECRETS,
+    examples=(
+        "steelyard-controller --config controller.yaml",
+        "steelyard-controller --state-url memory://   # to try it: a restart forgets everything",
+        "steelyard-controller --memcached 10.0.0.5:11211 --api-host '*' --read-token-file read_token",
+    ),
+    statuses=STATUSES,
 )

@@ -17,12 +17,19 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 
-from steelyard_protocol import completion
+from steelyard_protocol import completion, help_text
 
 from steelyard_loadtest.machine.errors import SetupError
+from steelyard_loadtest.reporting.exit_status import STATUSES
 
 # Each package's `command` has add_parser(subparsers), whose parser sets `run`.
 SUBCOMMANDS = ("cluster", "demo", "dataplane", "compare")
+
+EXAMPLES = (
+    "steelyard-loadtest cluster up                # http://localhost:8080 and the page on :8081",
+    "steelyard-loadtest demo                      # two minutes of load, and a plot",
+    "steelyard-loadtest compare slow-one --quick  # every algorithm under the same load",
+)
 
 ENTRY_POINTS = "steelyard_loadtest.commands"
 
@@ -41,7 +48,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     elif arguments is None:
         arguments = sys.argv[1:]
     installed = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
-    parser = argparse.ArgumentParser(prog="steelyard-loadtest", description="Local cluster, load and plots.")
+    parser = argparse.ArgumentParser(
+        prog="steelyard-loadtest",
+        description="Local cluster, load and plots.",
+        epilog=help_text.epilog(EXAMPLES, STATUSES),
+        formatter_class=help_text.HelpFormatter,
+    )
     missing = {name: needed for name, needed in NEEDED.items() if find_spec(needed[0]) is None}
     # Checked before anything is measured, because plotting modules are imported at the end.
     if arguments and arguments[0] in missing:

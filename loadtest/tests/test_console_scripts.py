@@ -3,9 +3,17 @@
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 
 import pytest
+from steelyard_agent.flags import STATUSES as AGENT
+from steelyard_controller.flags import STATUSES as CONTROLLER
+from steelyard_loadtest.reporting.exit_status import STATUSES as LOADTEST
+from steelyard_reporter.settings import STATUSES as REPORTER
+
+PAGE = Path(__file__).parents[2] / "docs/reference/exit-status.md"
 
 PROGRAMS = [
     each
@@ -31,3 +39,23 @@ def test_output_on_a_full_disk_is_one_line_and_status_7(program: EntryPoint) -> 
         )  # fmt: skip
     message = f"{program.name}: standard output cannot be written: No space left on device\n"
     assert (ran.returncode, ran.stderr) == (7, message)
+
+
+@pytest.mark.parametrize(
+    ("program", "statuses"),
+    [("agent", AGENT), ("controller", CONTROLLER), ("reporter", REPORTER), ("loadtest", LOADTEST)],
+)
+def test_the_page_has_every_exit_status(program: str, statuses: Mapping[int, str]) -> None:
+    section = PAGE.read_text().partition(f"## `steelyard-{program}`\n")[2].partition("## ")[0]
+    rows = [f"| {status} | {meaning} |" for status, meaning in statuses.items()]
+    assert [line for line in section.splitlines() if line.startswith("| ")][1:] == rows
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda each: each.name)
+def test_a_wrong_flag_is_status_2(program: EntryPoint) -> None:
+    code = f"import sys; from {program.module} import {program.attr} as main; sys.exit(main())"
+    ran = subprocess.run(
+        [sys.executable, "-c", code, "--nonsense"], capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.splitlines()[-1].startswith(program.name)

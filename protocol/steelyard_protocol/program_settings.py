@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from steelyard_protocol import setting_values
+from steelyard_protocol import help_text, setting_values
 
 T = TypeVar("T")
 
@@ -74,7 +74,8 @@ class Setting:
 class Flags:
     """The flags of `program`, and its secrets, which have no flag.
 
-    `operand` is a word before the flags: its name, the word and its help.
+    `operand` is a word before the flags: its name, the word and its help. `examples` are command lines,
+    and `statuses` the meanings of the exit statuses.
     """
 
     program: str
@@ -83,6 +84,9 @@ class Flags:
     settings: Sequence[Setting]
     secrets: Sequence[str] = ()
     operand: tuple[str, str, str] | None = None
+    # The end of --help.
+    examples: Sequence[str] = ()
+    statuses: Mapping[int, str] = field(default_factory=dict)
 
     def parse(self, arguments: Sequence[str]) -> dict[str, str | None]:
         """Return the text of every flag by its name, None if it is absent; raise `SettingsError`."""
@@ -135,7 +139,13 @@ class Flags:
 
     def parser(self) -> argparse.ArgumentParser:
         """Return the parser of the flags."""
-        parser = _Parser(prog=self.program, description=self.about, allow_abbrev=False)
+        parser = _Parser(
+            prog=self.program,
+            description=self.about,
+            epilog=help_text.epilog(self.examples, self.statuses),
+            formatter_class=help_text.HelpFormatter,
+            allow_abbrev=False,
+        )
         if self.operand is not None:
             name, word, about = self.operand
             parser.add_argument(name, choices=[word], help=about)

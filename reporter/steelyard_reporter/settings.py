@@ -67,6 +67,15 @@ SETTINGS = (
     Setting(name="verbose", help="Log every report", unset="off"),
 )
 
+STATUSES = {
+    0: "stopped by a signal, or the reports were printed",
+    1: "--once had nothing to report, or was interrupted",
+    2: "wrong flag, environment variable or file",
+    7: "the output cannot be written: the disk is full, or standard output is closed",
+    130: "ended by ctrl-C before it had begun",
+}
+"""The exit statuses; docs/reference/exit-status.md has the same."""
+
 FLAGS = Flags(
     program="steelyard-reporter",
     prefix="STEELYARD_REPORTER",
@@ -74,6 +83,12 @@ FLAGS = Flags(
     settings=SETTINGS,
     secrets=("key",),
     operand=("balancer", "haproxy", "Load balancer whose traffic is reported"),
+    examples=(
+        "steelyard-reporter haproxy --memcached 10.0.0.5:11211",
+        "steelyard-reporter haproxy --upstreams web=be_web --set-weights",
+        "steelyard-reporter haproxy --once   # one report as JSON; sends and sets nothing",
+    ),
+    statuses=STATUSES,
 )
 
 

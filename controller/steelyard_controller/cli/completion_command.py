@@ -3,7 +3,7 @@
 import argparse
 from importlib.metadata import entry_points
 
-from steelyard_controller.cli.exit_status import Exit, Failure
+from steelyard_controller.cli.exit_status import Exit, UsageError
 from steelyard_controller.cli.terminal.output import Output
 
 SHELLS = ("bash", "zsh")
@@ -17,10 +17,6 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         description="Print the code with which bash or zsh completes this command, and those that are "
         "installed with it. It completes subcommands, flags and choices. Names of upstreams and servers "
         "appear if a controller answers within a second.",
-        epilog="examples:\n"
-        "  source <(steelyard completion bash)                  # in ~/.bashrc\n"
-        "  source <(steelyard completion zsh)                   # in ~/.zshrc, behind compinit",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("shell", metavar="SHELL", choices=SHELLS, help="|".join(SHELLS))
     parser.set_defaults(run=_completion)
@@ -30,9 +26,7 @@ def _completion(given: argparse.Namespace) -> int:
     try:
         from argcomplete.shell_integration import shellcode
     except ImportError:
-        raise Failure(
-            Exit.NOT_WELL, "completion needs argcomplete, which is not installed: pip install argcomplete"
-        ) from None
+        raise UsageError("completion needs argcomplete: pip install argcomplete") from None
     scripts = entry_points(group="console_scripts")
     programs = sorted(
         each.name for each in scripts if each.dist is not None and each.dist.name.startswith("steelyard-")

@@ -57,7 +57,7 @@ def add(parser: argparse.ArgumentParser, **defaults: object) -> None:
         "--timeout",
         default=unset,
         metavar="SECONDS",
-        help=f"Time for each answer (default: {DEFAULT_TIMEOUT_S:g})",
+        help=f"Time for each answer in seconds, at most 3600 (default: {DEFAULT_TIMEOUT_S:g})",
     )
     group.add_argument(
         "--json", default=unset, action="store_true", help="Print the API's document instead of a table"

@@ -8,11 +8,12 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from steelyard_protocol import completion
+from steelyard_protocol import completion, help_text
 
 from steelyard_controller import __version__
 from steelyard_controller.cli import (
     apply_command,
+    command_help,
     completion_command,
     connection_flags,
     key_commands,
@@ -33,6 +34,14 @@ COMMANDS = (
     law_commands,
     completion_command,
 )
+
+FIRST = (
+    "steelyard status                  # is all well?",
+    "steelyard explain web server-1    # why has this server its weight?",
+    "steelyard drain web server-1      # no new requests for it",
+    "steelyard drain --help            # flags, examples and exit statuses of one command",
+)
+"""Examples for somebody who is new."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,7 +68,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="steelyard",
         description="Show and steer the weights of nginx's servers.",
-        epilog="exit status: " + "; ".join(f"{status:d} {meaning}" for status, meaning in MEANINGS.items()),
+        epilog=help_text.epilog(FIRST, {int(status): meaning for status, meaning in MEANINGS.items()}),
+        formatter_class=help_text.HelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"steelyard {__version__}")
@@ -67,4 +77,5 @@ def _parser() -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND", title="commands")
     for module in COMMANDS:
         module.add(subparsers)
+    command_help.add(subparsers)
     return parser

@@ -2,20 +2,28 @@
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 
 @contextmanager
-def answering(answers: Mapping[str, Any], *, otherwise: int = 404) -> Iterator[str]:
-    """Yield the URL; a path without an answer is a problem document of the status `otherwise`."""
+def answering(
+    answers: Mapping[str, Any], *, otherwise: int = 404, before: Callable[[], None] | None = None
+) -> Iterator[str]:
+    """Yield the URL; a request without an answer gets a problem document of the status `otherwise`.
+
+    An answer is by path, or by method and path (`GET /v1/service`). `before` is called before each answer.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length", "0")))
-            document = answers.get(self.path.partition("?")[0])
+            if before is not None:
+                before()
+            path = self.path.partition("?")[0]
+            document = answers.get(f"{self.command} {path}", answers.get(path))
             status = otherwise if document is None else 200
             kind = "application/json" if status == 200 else "application/problem+json"
             problem = {"type": "about:blank", "title": "T", "status": status, "detail": "the cause"}

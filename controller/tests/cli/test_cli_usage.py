@@ -204,7 +204,7 @@ def test_help_and_the_page_list_every_exit_status() -> None:
     )  # fmt: skip
     page = (Path(__file__).parents[3] / "docs" / "reference" / "cli.md").read_text()
     for status, meaning in MEANINGS.items():
-        assert f"{status:d} {meaning}" in done.stdout
+        assert f"  {status:<4d}{meaning}\n" in done.stdout
         assert f"| {status:d} | {meaning} |" in page
 
 

@@ -9,6 +9,16 @@ from steelyard_loadtest.machine.errors import ProgramError, SetupError
 INTERRUPTED = 130
 """The shell's status for Ctrl-C."""
 
+STATUSES = {
+    0: "success",
+    1: "the machine is not ready, a part of the cluster is degraded, or a check failed",
+    2: "wrong command line or file, or a missing package",
+    3: "cluster status: the cluster does not run",
+    7: "the output cannot be written: the disk is full, or standard output is closed",
+    130: "ended by ctrl-C or SIGTERM; finished measurements are kept",
+}
+"""The exit statuses of all subcommands; docs/reference/exit-status.md has the same."""
+
 
 def exit_status(command: str, work: Callable[..., int | None], *arguments: object) -> int:
     """Do the work and return a status: 1 if the machine or a page is not ready, 130 after Ctrl-C.
