@@ -31,6 +31,10 @@ class Faults:
         """Return a line for each part that does not work."""
         return (*(f"{part}: {fault}" for part, fault in self.now.items()), *self.shared)
 
+    def drop(self, part: str) -> None:
+        """Forget a part's fault without a word: the fault of another part covers it now."""
+        self.now.pop(part, None)
+
     def note(self, part: str, fault: Fault | str | None) -> None:
         """Set a part's fault; None: the part works."""
         previous = self.now.get(part)

@@ -101,6 +101,11 @@ class StateSaver:
         self._faults.note("saving", None if "state" in self._faults.now else fault)
         return used_s
 
+    def rest(self) -> None:
+        """Save nothing at this tick. If the store is unreachable, the election reports it."""
+        if "state" in self._faults.now:
+            self._faults.drop("saving")
+
     async def save_last(self, cycles: Sequence[Cycle], lease: Lease) -> None:
         """Save the memory of every upstream for the next leader."""
         try:

@@ -189,9 +189,13 @@ class TickLoop:
             laws_fault = laws_fault or fault
         self.faults.note("laws", laws_fault)
         tick.progressed()
-        with self.span("save"):
-            saved = [(each.cycle, each.outcome) for each in ticked]
-            saving_s = await self._saver.save_due(saved, tick.lease) if keep else {}
+        saving_s: dict[str, float] = {}
+        if not keep:
+            self._saver.rest()
+        else:
+            with self.span("save"):
+                saved = [(each.cycle, each.outcome) for each in ticked]
+                saving_s = await self._saver.save_due(saved, tick.lease)
         for each in ticked:
             each.cycle.cpu_time.add(each.used_s + saving_s.get(each.cycle.name, 0.0))
         return ticked

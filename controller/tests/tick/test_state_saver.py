@@ -93,6 +93,17 @@ def test_a_store_that_is_away_is_the_elections_fault_alone(monkeypatch: pytest.M
     assert ticks(Slow(away="abcde"), 2, monkeypatch, state="away").lines() == ("state: away",)
 
 
+def test_a_store_that_was_slow_and_is_away_is_one_fault() -> None:
+    faults = Faults()
+    saver = StateSaver(Slow(), moments=60, faults=faults, faults_of=lambda _: Faults())
+    faults.note("saving", "the store is slow")
+    saver.rest()
+    assert faults.lines() == ("saving: the store is slow",)
+    faults.note("state", "away")
+    saver.rest()
+    assert faults.lines() == ("state: away",)
+
+
 def test_several_are_saved_side_by_side_and_one_that_fails_stops_none_of_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
