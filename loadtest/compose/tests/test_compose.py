@@ -159,7 +159,7 @@ def test_redis_is_killed(stack: Stack, visitors: Visitors) -> None:
     assert (web["rung"], web["term"]) == ("fresh", term)
     assert web["generation"] > before
     stack.start("redis")
-    until(lambda: stack.leader() and not stack.web()["degraded"], "a leader that misses nothing")
+    until(lambda: (name := stack.leader()) and not stack.service(name)["degraded"], "a leader without faults")
     until(stack.is_ready, "fresh tables")
     assert visitors.failures == []
 
