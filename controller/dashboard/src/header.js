@@ -3,7 +3,7 @@
 import { $, fill, h, set, text } from "./dom.js";
 import { clock } from "./format.js";
 import { ASK_MS } from "./stream.js";
-import { roleOf } from "./words.js";
+import { faultOf, roleOf } from "./words.js";
 
 /** Show the role of the controller. */
 export function role(service) {
@@ -41,7 +41,7 @@ export function notices({ lost, refused, degraded, shared = [], waiting, failed 
   if (waiting) lines.push(h("div", { class: "notice" }, h("span", {}, waiting)));
   if (shared.length > 0) lines.push(h("div", { class: "notice warn" }, h("span", {}, shared.join("; "))));
   if (degraded.length > 0) {
-    lines.push(h("div", { class: "notice warn" }, h("span", {}, h("b", {}, "The controller has a fault: "), degraded.join("; "))));
+    lines.push(h("div", { class: "notice warn" }, h("div", {}, ...degraded.map(faultOf).map(({ title, text: effect, detail }) => h("p", {}, h("b", {}, title), ` ${effect} `, h("small", {}, detail))))));
   }
   fill($("notices"), ...lines);
 }

@@ -19,6 +19,21 @@ export function rungOf(balancer) {
   return RUNGS[balancer.rung] ?? { tone: "plain", label: "Reports", text: "Does not report which table it follows." };
 }
 
+/** The controller's faults that have a known effect, by the part in front of the colon. */
+const FAULTS = [
+  [/^state$/, "Redis is away.", "The weights go on. Until it is back, nothing can be changed, and the log of changes cannot be read."],
+  [/^saving$/, "Redis is slow.", "The weights go on. A controller that takes over now may begin with an earlier state."],
+  [/^memcached (.+)$/, "Memcached $1 is away.", "The load balancers ask the controller if they know it, or keep their last weights."],
+];
+
+/** Return {title, text, detail} for a line of the controller's faults; `detail` is for the person who mends it. */
+export function faultOf(line) {
+  const [, part, detail] = /^([^:]+(?::\d+)?): (.*)$/s.exec(line) ?? [null, line, ""];
+  const known = FAULTS.find(([pattern]) => pattern.test(part));
+  if (known === undefined) return { title: "The controller has a fault.", text: "", detail: line };
+  return { title: part.replace(known[0], known[1]), text: known[2], detail };
+}
+
 /** How much an upstream needs a person, from the controller. */
 export const LEVELS = {
   fault: { tone: "bad", label: "Fault", text: "A part of it does not work, or requests fail." },

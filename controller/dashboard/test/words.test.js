@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { chain } from "../src/chain.js";
 import { link, parse, query } from "../src/route.js";
 import { delayMs } from "../src/stream.js";
-import { headroomOf, indicatorOf, modeOf, remarkOf, roleOf, rungOf, stateOf } from "../src/words.js";
+import { faultOf, headroomOf, indicatorOf, modeOf, remarkOf, roleOf, rungOf, stateOf } from "../src/words.js";
 
 test("the address names an upstream and a server", () => {
   const named = (hash) => [parse(hash).upstream, parse(hash).peer];
@@ -92,4 +92,14 @@ test("an indicator without effect shows the reason", () => {
   assert.equal(remarkOf({ used: true, knee: 0.8, reporting: 2 }), "counts as load above 80 %");
   assert.equal(remarkOf({ used: true, knee: null, reporting: 2 }), "");
   assert.deepEqual([indicatorOf("io"), indicatorOf("kv_cache_usage"), indicatorOf("constructor")], ["disk", "kv cache usage", "constructor"]);
+});
+
+test("a fault of the controller has its effect, and an unknown one its own words", () => {
+  assert.deepEqual(faultOf("state: Error 111 connecting to 10.0.0.1:6379."), {
+    title: "Redis is away.",
+    text: "The weights go on. Until it is back, nothing can be changed, and the log of changes cannot be read.",
+    detail: "Error 111 connecting to 10.0.0.1:6379.",
+  });
+  assert.equal(faultOf("memcached 10.0.0.1:11211: no answer").title, "Memcached 10.0.0.1:11211 is away.");
+  assert.deepEqual(faultOf("Envoy: a: b"), { title: "The controller has a fault.", text: "", detail: "Envoy: a: b" });
 });

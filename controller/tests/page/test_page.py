@@ -448,12 +448,11 @@ def test_a_part_that_is_away_is_named(start: Start, look: Look) -> None:
     page = look(site)
     expect(page.locator("#connection")).to_have_text("Live")
     site.memcached.kill()
-    expect(page.locator("#notices")).to_contain_text("The controller has a fault")
-    expect(page.locator("#notices")).to_contain_text(site.memcached.address)
+    expect(page.locator("#notices")).to_contain_text(f"Memcached {site.memcached.address} is away.")
     # It is told once: the upstream has no fault of its own.
     expect(page.locator("#one-troubles")).not_to_contain_text(site.memcached.address)
     site.memcached.start()
-    expect(page.locator("#notices")).not_to_contain_text("The controller has a fault")
+    expect(page.locator("#notices")).not_to_contain_text("Memcached")
 
 
 @pytest.mark.parametrize("path", ["/", "/#/web/server-1"])
