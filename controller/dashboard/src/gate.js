@@ -8,12 +8,12 @@ const SCOPES = [
   ["declare", "the same, and change everything else over the API"],
 ];
 
-/** Return the words on how to get a token, and where it belongs. */
-export function howTo() {
+/** Return the words on how to get a token, and where it belongs, below headings of a level. */
+export function howTo(heading = "h3") {
   return [
-    h("h3", {}, "How to get one"),
+    h(heading, {}, "How to get one"),
     h("p", {}, "On the controller's machine, the command ", h("code", {}, "steelyard page"), " prints a link that opens this page with a token. Elsewhere, ask the person who runs this controller: the tokens and their names are in its settings (", h("code", {}, "--tokens-file"), ", ", h("code", {}, "--read-token-file"), ")."),
-    h("h3", {}, "Where to put it"),
+    h(heading, {}, "Where to put it"),
     h("p", {}, "Into this field, and never into an address: browsers and proxies keep addresses. This tab keeps the token until it is closed, and sends it to this controller only."),
   ];
 }
@@ -48,9 +48,9 @@ export function draw(asked) {
       h("button", { type: "submit", class: "main" }, "Use it"),
       h("p", { id: "gate-wrong", class: "wrong", attr: { role: "alert" } }),
     ),
-    h("h3", {}, "Scopes of tokens"),
+    h("h2", {}, "Scopes of tokens"),
     scopes(),
-    ...howTo(),
+    ...howTo("h2"),
   );
   wrong(asked);
   input.focus();
