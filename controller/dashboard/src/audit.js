@@ -14,11 +14,14 @@ export class AuditLog {
   #entries = [];
   #soon = 0;
   #place = null;
+  #people = true;
   #onToken;
 
   /** `onToken` is called after a token was entered. */
   constructor(onToken) {
     this.#onToken = onToken;
+    $("audit-people").addEventListener("click", () => this.#choose(true));
+    $("audit-all").addEventListener("click", () => this.#choose(false));
     $("audit-more").addEventListener("click", () => this.#load(this.#entries));
   }
 
@@ -46,6 +49,13 @@ export class AuditLog {
     if (this.#entries.length <= AT_FIRST) this.#soon = setTimeout(() => this.#load([]), SOON_MS);
   }
 
+  #choose(people) {
+    this.#people = people;
+    $("audit-people").setAttribute("aria-pressed", String(people));
+    $("audit-all").setAttribute("aria-pressed", String(!people));
+    this.reload();
+  }
+
   async #load(before) {
     clearTimeout(this.#soon);
     if (this.#place === null) return;
@@ -54,15 +64,17 @@ export class AuditLog {
     const limit = before.length > 0 ? AT_A_TIME : AT_FIRST;
     const query = new URLSearchParams({ limit });
     if (upstream !== null) query.set("upstream", upstream);
+    const people = this.#people;
+    if (people) query.set("origin", "people");
     if (before.length > 0) query.set("before", before.at(-1).id);
     try {
       const answer = await request("GET", `/v1/audit?${query}`);
-      // Another upstream was chosen meanwhile.
-      if (upstream !== this.#upstream) return;
+      // Others were chosen meanwhile.
+      if (upstream !== this.#upstream || people !== this.#people) return;
       this.#entries = [...before, ...answer.entries];
       set($("audit-more"), "hidden", answer.entries.length < limit);
       const lines = this.#entries.map((entry) => line(entry, upstream));
-      fill($("audit-body"), lines.length > 0 ? h("ul", { class: "items" }, ...lines) : h("p", { class: "muted" }, "Nothing was changed."));
+      fill($("audit-body"), lines.length > 0 ? h("ul", { class: "items" }, ...lines) : h("p", { class: "muted" }, people ? "Nobody has changed anything." : "Nothing was changed."));
     } catch (problem) {
       if (!(problem instanceof Problem)) throw problem;
       if (problem.status === 401) return this.#withoutToken();

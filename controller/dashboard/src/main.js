@@ -166,6 +166,8 @@ async function ask() {
     service = await request("GET", "/v1/service");
     laws ??= Object.fromEntries((await request("GET", "/v1/laws")).laws.map((law) => [law.name, law]));
     listProblem = null;
+    // Without an upstream's event stream, nothing else says that something was changed.
+    if (watched === null) audit.changed();
   } catch (problem) {
     if (!(problem instanceof Problem)) throw problem;
     listProblem = problem;
