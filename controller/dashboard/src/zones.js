@@ -5,12 +5,16 @@ import { count, many, percent } from "./format.js";
 
 // More names than this are a number.
 const MOST_NAMES = 6;
+// Less is the end of a smoothed figure, or the leak of factors.
+const LEAST = 0.0005;
 
 /** Return the part of all requests that crosses zones, null without zones in force. */
 export function crossing({ by_zone: zones = [] }) {
   const seen = zones.filter((each) => each.brings_per_s !== null);
   const brought = seen.reduce((sum, each) => sum + each.brings_per_s, 0);
-  return brought > 0 ? seen.reduce((sum, each) => sum + each.crosses_per_s, 0) / brought : null;
+  if (brought === 0) return null;
+  const part = seen.reduce((sum, each) => sum + each.crosses_per_s, 0) / brought;
+  return part < LEAST ? 0 : part;
 }
 
 /** Show the zones of an overview. */

@@ -231,7 +231,7 @@ def _summary(listed: ranking.Listed) -> dict[str, object]:
         "level": listed.standing.level,
         "up": 0 if outcome is None else sum(peer.state == "up" for peer in outcome.table.peers),
         "requests_per_s": None if outcome is None else outcome.carries_per_s,
-        "failed_per_s": None if outcome is None else ranking.failed_per_s(outcome),
+        "failed_per_s": None if outcome is None else listed.standing.failed_per_s,
         "headroom": room.ratio,
         "left_per_s": room.left_per_s,
         "could_carry_per_s": room.could_carry_per_s,

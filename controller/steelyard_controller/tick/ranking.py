@@ -113,6 +113,7 @@ class Standing:
     load_balancers: int = 0
     own_level: Level = "well"
     headroom: Headroom = field(default_factory=Headroom)
+    failed_per_s: float = 0.0
 
     @property
     def level(self) -> Level:
@@ -147,8 +148,8 @@ def troubles(outcome: Outcome) -> dict[str, Bools]:
     silent = [outcome.fails_to_send(each) for each in samples]
     unheard = np.array([each is None for each in samples], dtype=np.bool_)
     unknown = [
-        outcome.fails_to_send(each) and each is None and utilization(outcome, id) is None
-        for id, each in zip(ids, samples, strict=True)
+        missing and each is None and utilization(outcome, id) is None
+        for id, each, missing in zip(ids, samples, silent, strict=True)
     ]
     return {
         "requests fail": snapshot.failed > 0,
@@ -197,7 +198,7 @@ def standing(outcome: Outcome | None) -> Standing:
     """Return the standing of an upstream after its last tick; None: it has had no tick."""
     if outcome is None:
         return Standing(((WAITS, 0),), waits=True)
-    servers, decision = len(outcome.table.peers), outcome.decision
+    servers, decision, snapshot = len(outcome.table.peers), outcome.decision, outcome.snapshot
     count = {trouble: int(has_it.sum()) for trouble, has_it in troubles(outcome).items()}
     texts = [f"{number} of {servers} servers: {trouble}" for trouble, number in count.items() if number]
     reports = outcome.inbox.reports
@@ -220,6 +221,7 @@ def standing(outcome: Outcome | None) -> Standing:
         load_balancers=len(outcome.load_balancers),
         own_level=_level(outcome, room, count),
         headroom=room,
+        failed_per_s=float(np.nansum(snapshot.failed)) / snapshot.tick_s if count["requests fail"] else 0.0,
     )
 
 
@@ -228,13 +230,18 @@ def _silent_rank(silent: Collection[str]) -> list[tuple[float, float]]:
 
 
 def _level(outcome: Outcome, room: Headroom, count: Mapping[str, int]) -> Level:
-    snapshot = outcome.snapshot
-    failed, ended = float(np.nansum(snapshot.failed)), float(np.nansum(snapshot.completed))
-    if outcome.degraded or failed > MANY_FAILED * (failed + ended) or not any(shares(outcome.table)):
+    is_out = count["down"] + count["draining"] == len(outcome.table.peers)
+    if outcome.degraded or is_out or (count["requests fail"] and _many_fail(outcome)):
         return "fault"
-    if failed or count["its agent is silent"] or count["no sample yet"] or _little_headroom(room):
+    missing = count["its agent is silent"] or count["no sample yet"]
+    if count["requests fail"] or missing or _little_headroom(room):
         return "warning"
     return "notice" if outcome.decision.alert or any(count.values()) else "well"
+
+
+def _many_fail(outcome: Outcome) -> bool:
+    failed, completed = np.nansum(outcome.snapshot.failed), np.nansum(outcome.snapshot.completed)
+    return bool(failed > MANY_FAILED * (failed + completed))
 
 
 def _little_headroom(room: Headroom) -> tuple[str, ...]:
@@ -303,14 +310,9 @@ def totals(cycles: Mapping[str, Cycle], standings: Standings, common: Common) ->
         **{level: sum(each.level == level for each in all_standings.values()) for level in LEVELS},
         "servers": sum(len(outcome.table.peers) for outcome in outcomes),
         "requests_per_s": sum(outcome.carries_per_s or 0.0 for outcome in outcomes),
-        "failed_per_s": sum(failed_per_s(outcome) for outcome in outcomes),
+        "failed_per_s": sum(each.failed_per_s for each in all_standings.values()),
         "tightest": None if tightest is None else {"name": tightest, "headroom": known[tightest]},
     }
-
-
-def failed_per_s(outcome: Outcome) -> float:
-    """Return an upstream's failed requests per second, by the last tick."""
-    return float(np.nansum(outcome.snapshot.failed)) / outcome.snapshot.tick_s
 
 
 def natural(text: str) -> list[Any]:
