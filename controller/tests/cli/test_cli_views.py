@@ -412,6 +412,10 @@ def test_the_screen_is_never_higher_than_the_terminal() -> None:
         "q or ctrl-C ends",
     ]
     assert len(live_table.screen(document, None, ["a", "b", "c"], Look(width=80), 2)) == 2
+    # Asked for, and not streamed: the overview has the controller's faults.
+    leader = api_documents.ControllerFaults(id="a", degraded=["state: away"])
+    asked = document.model_copy(update={"controller": leader})
+    assert "degraded: state: away" in live_table.screen(asked, None, [], Look(width=80), 24)
     assert live_table.screen(None, None, [], Look(width=80), 24) == [
         "waiting for the first tick",
         "q or ctrl-C ends",

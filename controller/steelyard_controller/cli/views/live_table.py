@@ -21,7 +21,10 @@ def screen(
     A note is a recent event: a change, another leader, a lost connection. Without room for all lines,
     peers are left out: faults must be seen.
     """
-    faults = [] if service is None else service_status.faults_of(service, look)
+    # Without a place for a stream, overviews are asked for, and these have the controller's faults.
+    asked = None if document is None else document.controller
+    degraded = asked.degraded if asked else service.degraded if service else []
+    faults = service_status.of_faults(degraded, look)
     foot = [*faults, *(look.line(note, "warn") for note in notes), look.line(KEYS, "dim")]
     if document is None:
         return ["waiting for the first tick", *foot][:height]

@@ -43,7 +43,7 @@ def of_service(service: Service, look: Look) -> list[str]:
     about = f"{kept}, up {span(service.uptime_s)}, version {service.version}"
     return [
         _two(line, "bad" if style == "bad" else "bold", f"  {about}", look),
-        *_degraded(service.degraded, look),
+        *of_faults(service.degraded, look),
     ]
 
 
@@ -104,7 +104,7 @@ def around(document: Overview, look: Look) -> list[str]:
         *_load_balancers(document, look),
         *_undeclared(document, look),
         *_refused(document, look),
-        *_degraded(document.degraded, look),
+        *of_faults(document.degraded, look),
     ]
 
 
@@ -213,10 +213,6 @@ def _refused(document: Overview, look: Look) -> list[str]:
     return [look.line(f"refused: {source}: {why}", "bad") for source, why in document.refused.now.items()]
 
 
-def faults_of(service: Service, look: Look) -> list[str]:
-    """Return a line for each fault of a controller."""
-    return _degraded(service.degraded, look)
-
-
-def _degraded(lines: Sequence[str], look: Look) -> list[str]:
+def of_faults(lines: Sequence[str], look: Look) -> list[str]:
+    """Return a line of the terminal for each fault of a controller or an upstream."""
     return [look.line(f"degraded: {line}", "bad") for line in lines]
