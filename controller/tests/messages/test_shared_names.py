@@ -42,6 +42,15 @@ def test_after_one_of_them_has_stopped_the_name_is_its_own_again() -> None:
     assert found == [tick <= shared_names.LASTS_S for tick in range(len(ticks))]
 
 
+def test_any_number_of_programs_of_one_name_share_it() -> None:
+    names, programs = SharedNames(), 5 * shared_names.MOST_RUNS
+    for n in range(1, 5):
+        names = names.after([Run("web", "edge-1", f"boot-{each}", n) for each in range(programs)], n)
+    assert names.shared == ["edge-1"]
+    ((_, only),) = names._names.items()
+    assert len(only.runs) == shared_names.MOST_RUNS
+
+
 def test_programs_of_one_name_may_have_different_upstreams() -> None:
     names = SharedNames()
     for n in range(1, 5):
