@@ -117,19 +117,19 @@ class MemcachedClient:
             if self._call(methodcaller("set_many", part, expire=ttl_s, noreply=False)):
                 raise Unavailable("it did not store every value")
 
-    def append(self, key: str, value: bytes, *, ttl_s: int) -> None:
-        """Append to a value; if there is none, store the text for `ttl_s` seconds."""
+    def append(self, key: str, value: bytes, *, ttl_s: int) -> bool:
+        """Append to a value; if there is none, store the text for `ttl_s` seconds.
 
-        def write(server: _Connection) -> object:
-            # Somebody else may store it between the first two.
-            return (
+        Returns whether the server did; it does not once the value has Memcached's largest size.
+        """
+        # Somebody else may store it between the first two.
+        return self._call(
+            lambda server: bool(
                 server.append(key, value, noreply=False)
                 or server.add(key, value, expire=ttl_s, noreply=False)
                 or server.append(key, value, noreply=False)
             )
-
-        if not self._call(write):
-            raise Unavailable("it did not append the value")
+        )
 
     def touch(self, key: str, *, ttl_s: int) -> bool:
         """Extend a value's life to `ttl_s` seconds from now; return whether it exists."""

@@ -73,14 +73,17 @@ class MemcachedServer:
         return self._try(lambda: self._client.put_many(values, ttl_s=self._ttl_s))
 
     def append(self, key: str, value: bytes, *, ttl_s: int) -> str | None:
-        """Append to a value, or store it for `ttl_s` seconds; otherwise as `put_many`."""
+        """Append to a value, or store it for `ttl_s` seconds; otherwise as `put_many`.
+
+        A value without room for more is no fault of the server, which takes all others.
+        """
         return self._try(lambda: self._client.append(key, value, ttl_s=ttl_s))
 
     def close(self) -> None:
         """Close the connection."""
         self._client.close()
 
-    def _try(self, put: Callable[[], None]) -> str | None:
+    def _try(self, put: Callable[[], object]) -> str | None:
         if self._failures and self._clock() < self._not_before_s:
             return self._fault
         try:
@@ -116,7 +119,7 @@ class MemcachedWriter:
         return self._offer(values, lambda server, some: server.put_many(some))
 
     def append(self, key: str, value: bytes, *, ttl_s: int) -> bool:
-        """Append to a value or store it for `ttl_s` s; return whether a server took it. Never raises."""
+        """Append to a value or store it for `ttl_s` s; return whether a server answered. Never raises."""
         return bool(self._offer({key: value}, lambda server, _: server.append(key, value, ttl_s=ttl_s)))
 
     def _offer(

@@ -250,3 +250,18 @@ def test_what_is_appended_goes_where_a_value_of_its_key_would() -> None:
     assert pool.append("a", b"1", ttl_s=3)
     assert pool.append("a", b"2", ttl_s=3)
     assert (second.values, third.values) == ({"a": b"12"}, {})
+
+
+@pytest.mark.integration
+def test_a_value_that_takes_no_more_is_no_fault_of_its_server(
+    memcached: Daemon, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = MemcachedClient(("127.0.0.1", memcached.port))
+    pool = MemcachedWriter([MemcachedServer(client, ttl_s=3)], what="reports")
+    with caplog.at_level(logging.INFO):
+        assert pool.put_many({"full": b"1" * (2**20 - 200)}) == {"full"}
+        for _ in range(3):
+            pool.append("full", b"2" * 250, ttl_s=3)
+            assert pool.put_many({"a": b"1"}) == {"a"}
+    pool.close()
+    assert caplog.messages == []
