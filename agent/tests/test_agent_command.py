@@ -8,6 +8,8 @@ import pytest
 from steelyard_protocol import sample_reader
 from steelyard_protocol.sample_record import SampleRecord
 
+from .process_scope import needs_process_scope
+
 pytestmark = pytest.mark.integration
 
 
@@ -30,6 +32,7 @@ def test_once_prints_one_sample_and_needs_no_memcached() -> None:
     assert printed.stderr == ""
 
 
+@needs_process_scope
 def test_once_on_a_process_that_is_not_there_says_so_and_exits_1() -> None:
     command = [
         sys.executable,

@@ -18,6 +18,8 @@ from steelyard_protocol.sample_record import SampleRecord
 from testing.daemons import Daemon, free_port
 from testing.waiting import wait_until
 
+from .process_scope import needs_process_scope
+
 pytestmark = pytest.mark.integration
 
 KEY = "steelyard:1:sample:web:server-1"
@@ -133,6 +135,7 @@ def test_a_signal_leaves_a_leaving_sample(memcached: Daemon, tmp_path: Path, sen
         assert agent.wait() == 0
 
 
+@needs_process_scope
 def test_a_process_is_followed_through_its_pid_file(memcached: Daemon, tmp_path: Path) -> None:
     pid_file, log = tmp_path / "app.pid", tmp_path / "log"
     with running(memcached, "--scope", "process", "--pid-file", str(pid_file), log=log):

@@ -26,6 +26,8 @@ import yaml
 from testing.daemons import free_port
 from testing.waiting import PATIENCE_S, wait_until
 
+from ..process_scope import needs_process_scope
+
 pytestmark = pytest.mark.integration
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -101,6 +103,7 @@ def get(port: int, path: str = "/", host: str = "127.0.0.1") -> tuple[http.clien
         connection.close()
 
 
+@needs_process_scope
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("kind", ["wsgi", "asgi", "go"])
 def test_a_server_s_answers_carry_its_agent_s_value_and_its_rate(kind: str, tmp_path: Path) -> None:
@@ -165,6 +168,7 @@ def rates(host: str, port: int) -> str:
     return f"[rps_fractional]\n{counter}"
 
 
+@needs_process_scope
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("way", ["in the answers", "a stream, the rate said", "a stream, the rate counted"])
 def test_envoy_prefers_the_server_that_says_it_is_less_loaded(way: str, tmp_path: Path) -> None:
