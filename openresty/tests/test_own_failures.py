@@ -48,7 +48,13 @@ def test_a_status_ejects_a_server_from_the_upstream_that_calls_it_a_failure(rig:
         edge.wait_for(1, upstream=name)
     rig.wait_until(lambda: all(reports[name].read()["peers"] for name in RULES), "the first reports")
 
+    # A report is in Memcached until the next one, a second later: it must be read meanwhile.
+    def reports_agree() -> bool:
+        totals = {name: report.total("b", "failed") for name, report in reports.items()}
+        return totals == {name: counted(edge, name, "b")[1] for name in RULES}
+
     def ejects(upstream: str, peer: str) -> bool:
+        reports_agree()
         edge.get(f"/{upstream}")
         return bool(rows(edge, upstream)[peer]["health"] == "ejected")
 
@@ -62,19 +68,14 @@ def test_a_status_ejects_a_server_from_the_upstream_that_calls_it_a_failure(rig:
             partial(is_well_elsewhere, name),
             "for an upstream without rules its answers are completed",
         )
+    rig.wait_until(reports_agree, "each report has the failures of its own upstream")
 
     # Its answers are good ones elsewhere: it stays, keeps its share, and its reports have no failure.
     shares = edge.shares(90, "/plain")
     assert {name: 20 <= share <= 40 for name, share in shares.items()} == dict.fromkeys("abc", True), shares
     assert rows(edge, "plain")["b"]["health"] == "ok"
     assert edge.logged("upstream plain: b") == 0
-    rig.wait_until(
-        lambda: (
-            {name: report.total("b", "failed") for name, report in reports.items()}
-            == {name: counted(edge, name, "b")[1] for name in RULES}
-        ),
-        "each report has the failures of its own upstream",
-    )
+    rig.wait_until(reports_agree, "each report has the failures of its own upstream")
     assert {name: counted(edge, name, "b")[1] >= 4 for name in RULES} == {
         "strict": True, "calls": True, "plain": False,
     }  # fmt: skip
