@@ -1,7 +1,7 @@
 """Redis's errors as every redis-py since 5.0.1 raises them.
 
-redis-py 5.0 has no class for the redirects of a cluster outside of its cluster client, and leaves the reason
-of a failed connection out of the message.
+redis-py 5 has no class for the redirects of a cluster outside of its cluster client, and 5.0.1 leaves the
+reason of a failed connection out of the message.
 """
 
 import re

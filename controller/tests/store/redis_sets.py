@@ -144,7 +144,7 @@ def _has_keys(node: Daemon) -> bool:
     """Return whether a controller's keys are on this node."""
     try:
         _ask(node, "GET", "{steelyard}:1:lease")
-    except redis.exceptions.ResponseError:  # redis-py 5.0 has no class for MOVED here
+    except redis.exceptions.ResponseError:  # redis-py 5 has no class for MOVED here
         return False
     return True
 
