@@ -15,7 +15,7 @@ from testing.versions.suites import ROOT, Steps
 ENVOYS = ("1.36.4", "1.37.0", "1.38.3", "1.39.3", "1.40.0")
 
 # The least versions that the pyproject.toml files allow.
-LEAST = ("psutil==5.9.0", "redis==5.0.1", "pymemcache==3.5.0")
+LEAST = ("psutil==5.9.0", "redis==5.0.8", "pymemcache==3.5.0")
 NEWEST = ("psutil", "redis", "pymemcache")
 
 DISTRIBUTIONS = (
