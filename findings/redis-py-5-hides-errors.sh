@@ -6,7 +6,7 @@
 #            redis.exceptions has in all of them. A refused connection is reported with the system's words.
 # Seen:      in a plain `redis.asyncio.Redis`, 5.0.1 and 5.3.1 raise ResponseError("MOVED ..."): the class is only in
 #            the parser of the cluster client. 6.4.0 raises MovedError. 5.0.1 says "Error 111 connecting to HOST. 111."
-#            (asyncio/connection.py has `exception.args[0]` twice).
+#            (`_error_message` has `exception.args[0]` twice).
 # Steelyard: store/redis_errors.py knows redirects by their words, too, and adds the reason.
 set -euo pipefail
 
