@@ -48,13 +48,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     elif arguments is None:
         arguments = sys.argv[1:]
     installed = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
+    missing = {name: needed for name, needed in NEEDED.items() if find_spec(needed[0]) is None}
+    examples = [example for example in EXAMPLES if example.split()[1] not in missing]
     parser = argparse.ArgumentParser(
         prog="steelyard-loadtest",
         description="Local cluster, load and plots.",
-        epilog=help_text.epilog(EXAMPLES, STATUSES),
+        epilog=help_text.epilog(examples, STATUSES),
         formatter_class=help_text.HelpFormatter,
     )
-    missing = {name: needed for name, needed in NEEDED.items() if find_spec(needed[0]) is None}
     # Checked before anything is measured, because plotting modules are imported at the end.
     if arguments and arguments[0] in missing:
         module, level = missing[arguments[0]]

@@ -7,7 +7,7 @@ the person is in the middle of a line.
 import argparse
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from steelyard_protocol import completion, wire
 
@@ -52,6 +52,11 @@ def set_peer(action: argparse.Action) -> None:
         return _answered(lambda controllers: _peers(controllers, words[-1]), prefix, parsed_args)
 
     _set(action, complete)
+
+
+def set_words(action: argparse.Action, words: Sequence[str]) -> None:
+    """Complete these words."""
+    _set(action, lambda **_: list(words))
 
 
 def set_law(action: argparse.Action) -> None:

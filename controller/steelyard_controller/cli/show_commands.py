@@ -126,11 +126,12 @@ def _add_others(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]
     audit.add_argument(
         "--limit", metavar="N", help=f"Changes at most, 1 to {MOST_ENTRIES} (default: {SHOWN})"
     )
-    audit.add_argument(
+    origin = audit.add_argument(
         "--origin",
         metavar="ORIGIN",
         help=f"Origin of the listed changes: {', '.join(ORIGINS)} (default: all)",
     )
+    name_completion.set_words(origin, ORIGINS)
     audit.add_argument("--before", metavar="ID", help="ID of a change: list only earlier ones")
     connection_flags.add(audit, run=_audit)
     page = subparsers.add_parser(

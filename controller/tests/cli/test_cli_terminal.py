@@ -79,6 +79,11 @@ class Terminal:
     def attributes(self) -> list[object]:
         return list(termios.tcgetattr(self._its))
 
+    def vanish(self) -> None:
+        """Close the terminal, as if its window were gone."""
+        os.close(self._mine)
+        self._mine = os.open(os.devnull, os.O_RDWR)
+
     def close(self) -> None:
         if self.process is not None:
             self.process.kill()
@@ -94,6 +99,15 @@ def terminal(rows: int = 24, columns: int = 80) -> Iterator[Terminal]:
         yield made
     finally:
         made.close()
+
+
+def test_watch_ends_in_order_when_its_terminal_is_gone(controller: Controller) -> None:
+    with terminal() as window:
+        window.start(["watch", "--url", controller.url])
+        window.read_until(b"LATENCY ms")
+        window.vanish()
+        assert window.process is not None
+        assert window.process.wait(PATIENCE_S) == 7
 
 
 def test_watch_draws_follows_the_size_and_ends_with_q(controller: Controller) -> None:

@@ -86,7 +86,13 @@ def _add_study(parser: argparse.ArgumentParser, study: Study) -> None:
     flag("--quick", action="store_true", help=quick)
     seeds = f"runs of each trial, each with its own seed (default {study.seeds})"
     flag("--seeds", type=flags.whole(1, LARGEST_NUMBER, "seeds"), metavar="N", help=seeds)
-    flag("--seed", type=int, default=1, help="first seed (default %(default)s)")
+    flag(
+        "--seed",
+        type=flags.whole(0, 2**32, "seeds"),
+        metavar="N",
+        default=1,
+        help="first seed (default %(default)s)",
+    )
     flag(
         "--jobs",
         type=flags.whole(1, LARGEST_NUMBER, "processes"),

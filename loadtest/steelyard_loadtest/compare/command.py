@@ -14,7 +14,7 @@ from steelyard_loadtest.machine import find_programs, network
 from steelyard_loadtest.measurements.trials import Results
 from steelyard_loadtest.reporting.conditions import conditions, kept
 from steelyard_loadtest.reporting.exit_status import INTERRUPTED, exit_status
-from steelyard_loadtest.reporting.flags import Subparsers
+from steelyard_loadtest.reporting.flags import Subparsers, whole
 from steelyard_loadtest.reporting.publish import check_page
 from steelyard_loadtest.reporting.wording import duration
 from steelyard_loadtest.scenario.algorithms import ALGORITHMS, named
@@ -60,7 +60,10 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--only", metavar="ALGORITHM,...", help="algorithms to run instead of the scenario's")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="inference: requests (default: generated)")
     parser.add_argument(
-        "--repeats", type=int, metavar="N", help="inference: trials of each (default 3; quick 1)"
+        "--repeats",
+        type=whole(1, 1000, "trials"),
+        metavar="N",
+        help="inference: trials of each, 1 to 1000 (default 3; quick 1)",
     )
     parser.add_argument("--nginx", metavar="PATH", help="nginx to measure (default: the one on PATH)")
     parser.add_argument(

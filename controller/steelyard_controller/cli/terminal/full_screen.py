@@ -29,6 +29,7 @@ class Screen:
         self._keys = sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else None
         self._page = sys.stdout.fileno()
         self._before: list[Any] | None = None
+        self._is_gone = False
         self._handlers: dict[signal.Signals, Any] = {}
         self._woken, self._wake = os.pipe()
         for end in (self._woken, self._wake):
@@ -65,13 +66,19 @@ class Screen:
             os.write(self._wake, b"\0")
 
     def wait(self) -> str:
-        """Wait for keys, a signal or `wake`; return the pressed keys."""
+        """Wait for keys, a signal or `wake`; return the pressed keys, or q if the terminal has gone."""
+        if self._is_gone:
+            return "q"
         keys = ""
         for ready, _ in self._selector.select():
-            received = os.read(ready.fd, 4096)
+            try:
+                received = os.read(ready.fd, 4096)
+            except OSError:
+                self._is_gone = True
+                continue
             if ready.fd == self._keys:
                 if not received:
-                    self._selector.unregister(ready.fd)  # the terminal has gone
+                    self._selector.unregister(ready.fd)  # the keys' end has gone
                 keys = received.decode("ascii", "replace")
         return keys
 
@@ -87,13 +94,17 @@ class Screen:
     def _hide(self) -> None:
         self._write(_LEAVE)
         if self._keys is not None and self._before is not None:
-            termios.tcsetattr(self._keys, termios.TCSADRAIN, self._before)
+            with contextlib.suppress(termios.error):  # the terminal has gone
+                termios.tcsetattr(self._keys, termios.TCSADRAIN, self._before)
 
     def _write(self, text: str) -> None:
         # Not through sys.stdout: ctrl-Z may come while it writes, and it cannot be entered twice.
         rest = text.encode(sys.stdout.encoding, "replace")
-        while rest:
-            rest = rest[os.write(self._page, rest) :]
+        try:
+            while rest:
+                rest = rest[os.write(self._page, rest) :]
+        except OSError:
+            self._is_gone = True
 
     def _handle(self, number: signal.Signals, handler: Callable[[int, FrameType | None], None]) -> None:
         self._handlers[number] = signal.signal(number, handler)

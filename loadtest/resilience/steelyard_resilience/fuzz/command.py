@@ -31,7 +31,7 @@ def add_parser(subparsers: flags.Subparsers) -> None:
     flag("--quick", action="store_true", help="the short form of CI: less than a minute in all")
     flag("--only", metavar="NAME,...", help="only these targets, by the table's first column (default: all)")
     again = "seed of the inputs, to repeat a run (default: random; printed). The time limit may cut a run off"
-    flag("--seed", type=int, help=again)
+    flag("--seed", type=flags.whole(0, 2**32, "seeds"), metavar="N", help=again)
     flags.add_output(parser, "fuzz-results", page="the table")
     parser.set_defaults(run=partial(exit_status, "fuzz", _run))
 
