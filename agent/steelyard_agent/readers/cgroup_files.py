@@ -1,6 +1,6 @@
 """Control groups: the mounts of this process's, and the counters and limits of one, v1 and v2.
 
-I/O only; `cgroup_text` and `proc_text` parse the text of the files. Reading a counter may raise.
+I/O only; `cgroup_text` and `kernel_text` parse the text of the files. Reading a counter may raise.
 A limit with a missing file or the text "none" is no limit: the topmost group has no limits.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from steelyard_agent import cgroup_text, proc_text
+from steelyard_agent import cgroup_text, kernel_text
 from steelyard_agent.cgroup_text import Cgroup, Mount
 from steelyard_agent.readers import linux_devices
 from steelyard_agent.readers.files import below, exists, read, read_or_none
@@ -97,7 +97,7 @@ def container_of(root: Path, group: Cgroup) -> Cgroup:
 def used_s(root: Path, group: Cgroup) -> float:
     """Return the CPU seconds of the group and its children."""
     text = read(below(root, file_of(group, "cpu")))
-    return proc_text.flat_value(text, "usage_usec") / 1e6 if group.mount.version == 2 else int(text) / 1e9
+    return kernel_text.flat_value(text, "usage_usec") / 1e6 if group.mount.version == 2 else int(text) / 1e9
 
 
 def used_bytes(root: Path, group: Cgroup) -> int | None:
@@ -106,7 +106,7 @@ def used_bytes(root: Path, group: Cgroup) -> int | None:
     if v2 and group.path == "/" and read_or_none(f"{folder}/memory.current") is None:
         return None
     usage = int(read(below(root, file_of(group, "memory"))))
-    cache = proc_text.flat_value(
+    cache = kernel_text.flat_value(
         read(f"{folder}/memory.stat"), "inactive_file" if v2 else "total_inactive_file"
     )
     # The two files are not read at the same instant, so the cache may by now be the larger.
@@ -116,7 +116,7 @@ def used_bytes(root: Path, group: Cgroup) -> int | None:
 def io_stalled_s(root: Path, group: Cgroup) -> float | None:
     """Return the seconds in which some task of the group waited for a disk; v1 does not count them."""
     text = read_or_none(f"{below(root, group.folder)}/io.pressure") if group.mount.version == 2 else None
-    return None if text is None else proc_text.parse_stalled_s(text)
+    return None if text is None else kernel_text.parse_stalled_s(text)
 
 
 def io_ops(root: Path, group: Cgroup, whole_disks: Collection[str]) -> Mapping[str, int] | None:
@@ -134,7 +134,7 @@ def io_ops(root: Path, group: Cgroup, whole_disks: Collection[str]) -> Mapping[s
 def throttling(root: Path, group: Cgroup) -> Throttling | None:
     """Return the periods in which the group's quota held it; None if the cpu controller does not reach it."""
     text = read_or_none(f"{below(root, group.folder)}/cpu.stat")
-    stat = {} if text is None else proc_text.parse_flat(text)
+    stat = {} if text is None else kernel_text.parse_flat(text)
     if "nr_periods" not in stat:
         return None
     throttled_s = stat["throttled_usec"] / 1e6 if "throttled_usec" in stat else stat["throttled_time"] / 1e9
@@ -186,7 +186,7 @@ def inherited_memory_limit_bytes(root: Path, group: Cgroup) -> int | None:
     if group.mount.version == 2:
         return None
     text = read_or_none(f"{below(root, group.folder)}/memory.stat")
-    limit = proc_text.parse_flat(text).get(INHERITED) if text is not None else None
+    limit = kernel_text.parse_flat(text).get(INHERITED) if text is not None else None
     return limit if limit is not None and limit < cgroup_text.UNLIMITED_BYTES else None
 
 
@@ -195,7 +195,7 @@ def cpuset_cores(root: Path, group: Cgroup) -> int | None:
     for level in group.upwards:  # v2: a group without the controller inherits from the one above
         text = read_or_none(below(root, file_of(level, "cpuset")))
         if text is not None:
-            return proc_text.parse_cpu_list(text)
+            return kernel_text.parse_cpu_list(text)
     return None
 
 

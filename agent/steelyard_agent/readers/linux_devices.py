@@ -1,6 +1,6 @@
 """Linux's cores, whole disks, kinds and speeds of NICs, and pressure, from /proc and /sys.
 
-I/O only; `proc_text` parses the text. psutil has no pressure, and its other figures differ:
+I/O only; `kernel_text` parses the text. psutil has no pressure, and its other figures differ:
 
 - cores come from the C library, and musl counts only those that the agent itself may run on;
 - disks include partitions and devices stacked on other disks, which repeat them;
@@ -11,7 +11,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from steelyard_agent import proc_text
+from steelyard_agent import kernel_text
+from steelyard_agent.readers import linux_memory
 from steelyard_agent.readers.files import below, exists, read, read_or_none
 from steelyard_agent.scopes.machine_utilization import DiskCounters, NicKind
 
@@ -24,8 +25,6 @@ SOURCES = {
     "io": "/proc/diskstats",
     "psi": "/proc/pressure",
 }
-
-ARC = "/proc/spl/kstat/zfs/arcstats"
 
 RESOURCES = ("cpu", "memory", "io")
 
@@ -43,7 +42,7 @@ class LinuxDevices:
 
     def cores(self) -> int | None:
         """Return how many cores are online."""
-        return proc_text.parse_cpu_list(read(below(self._root, "/sys/devices/system/cpu/online")))
+        return kernel_text.parse_cpu_list(read(below(self._root, "/sys/devices/system/cpu/online")))
 
     def whole_disks(self) -> dict[str, str]:
         """Return the device numbers (such as 8:0) of the whole disks, by name."""
@@ -57,20 +56,12 @@ class LinuxDevices:
         }
 
     def reclaimable_bytes(self, used_bytes: int) -> int:
-        """Return the bytes among the used ones that the kernel gives back, and MemAvailable does not count.
-
-        That is ZFS's cache (ARC) beyond its least size. A cache larger than all used memory is another
-        machine's: lxcfs shows a container's memory beside the host's cache.
-        """
-        text = read_or_none(below(self._root, ARC))
-        if text is None:
-            return 0
-        size, least = proc_text.parse_arc(text)
-        return max(0, size - least) if size <= used_bytes else 0
+        """Return the used bytes that the kernel gives back, and MemAvailable does not count."""
+        return linux_memory.reclaimable_bytes(self._root, used_bytes)
 
     def disks(self) -> dict[str, DiskCounters]:
         """Return the counters of all devices; psutil has no discards, and no requests in flight."""
-        counted = proc_text.parse_diskstats(read(below(self._root, "/proc/diskstats")))
+        counted = kernel_text.parse_diskstats(read(below(self._root, "/proc/diskstats")))
         return {
             name: DiskCounters(busy_s=busy_ms / 1000, requests_s=requests_ms / 1000, in_flight=in_flight)
             for name, (busy_ms, requests_ms, in_flight) in counted.items()
@@ -86,9 +77,9 @@ class LinuxDevices:
             # Its speed would be a made-up one (veth 10 Gbit/s, tun 10 Mbit/s).
             return "virtual", None
         speed = read_or_none(f"{folder}/speed")  # EINVAL while the link is down
-        return "hardware", None if speed is None else proc_text.parse_speed(speed)
+        return "hardware", None if speed is None else kernel_text.parse_speed(speed)
 
     def stalled_s(self) -> dict[str, float]:
         """Return the machine's pressure by resource; nothing if the kernel has none."""
         texts = {name: read_or_none(below(self._root, f"/proc/pressure/{name}")) for name in RESOURCES}
-        return {name: proc_text.parse_stalled_s(text) for name, text in texts.items() if text is not None}
+        return {name: kernel_text.parse_stalled_s(text) for name, text in texts.items() if text is not None}

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import psutil
 
-from steelyard_agent.proc_text import BYTES_PER_S_IN_A_MEGABIT
+from steelyard_agent.kernel_text import BYTES_PER_S_IN_A_MEGABIT
 from steelyard_agent.scopes.machine_utilization import DiskCounters, NicKind
 
 SOURCES = {

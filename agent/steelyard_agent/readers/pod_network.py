@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from steelyard_agent import proc_text
+from steelyard_agent import kernel_text
 from steelyard_agent.cgroup_text import Cgroup
 from steelyard_agent.readers.files import below, read_or_none
 from steelyard_agent.scopes.machine_utilization import NicCounters
@@ -36,7 +36,7 @@ class PodNetwork:
             with suppress(OSError):
                 network, text = self._read(self._pid)
                 text = text if network == self._network else None
-        counted = proc_text.parse_net_dev(self._searched() if text is None else text)
+        counted = kernel_text.parse_net_dev(self._searched() if text is None else text)
         return {
             name: NicCounters(
                 kind="loopback" if name == "lo" else "virtual", rx_bytes=rx, tx_bytes=tx, bytes_per_s=None

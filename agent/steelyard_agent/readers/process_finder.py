@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from steelyard_agent import proc_text
+from steelyard_agent import kernel_text
 from steelyard_agent.readers.files import below, names, read_or_none
 from steelyard_agent.scopes.reading import Absent
 
@@ -86,7 +86,7 @@ def _in_file(path: Path) -> TargetProcess | Absent:
         return Absent(f"PID file {path} is not there")
     except OSError as error:
         return Absent(f"PID file {path} cannot be read ({error.strerror})")
-    pid = proc_text.parse_pid(text)
+    pid = kernel_text.parse_pid(text)
     if pid is None:
         return Absent(f"PID file {path} holds no process number")
     return TargetProcess(
@@ -126,7 +126,7 @@ class PortFinder:
         inodes: set[int] = set()
         for table in ("tcp", "tcp6"):
             text = read_or_none(f"{self._proc}/net/{table}")
-            inodes |= proc_text.parse_listeners(text, self._port) if text is not None else set()
+            inodes |= kernel_text.parse_listeners(text, self._port) if text is not None else set()
         return inodes
 
     def _search(self, inodes: Collection[int]) -> TargetProcess | Absent:
@@ -159,7 +159,7 @@ class PortFinder:
 
     def _inode(self, path: str) -> int | None:
         try:
-            return proc_text.parse_socket_link(os.readlink(path))  # noqa: PTH115 (thousands of them)
+            return kernel_text.parse_socket_link(os.readlink(path))  # noqa: PTH115 (thousands of them)
         except OSError:  # closed meanwhile
             return None
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from steelyard_agent import proc_text
+from steelyard_agent import kernel_text
 from steelyard_agent.readers.process import ProcessReader
 from steelyard_agent.readers.process_finder import SEARCH_AGAIN_S, PortFinder, Target, TargetProcess
 from steelyard_agent.scopes.process import ProcessReading
@@ -127,4 +127,4 @@ def test_a_real_port_that_is_closed_is_absence() -> None:
 
 @pytest.mark.parametrize("link", ["/dev/null", "pipe:[7]", "socket:[]", "socket:[x]", ""])
 def test_what_is_no_socket_has_no_inode(link: str) -> None:
-    assert proc_text.parse_socket_link(link) is None
+    assert kernel_text.parse_socket_link(link) is None

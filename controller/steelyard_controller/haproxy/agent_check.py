@@ -19,6 +19,7 @@ from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.haproxy import agent_answer
 from steelyard_controller.haproxy.agent_answer import Row
 from steelyard_controller.haproxy.held_weights import HeldWeights
+from steelyard_controller.log_once import LogOnce
 from steelyard_controller.service import Service
 from steelyard_controller.tick.outcome import Outcome
 
@@ -32,9 +33,6 @@ LONGEST_LINE = 256
 
 # HAProxy asks for about 1000 servers in 2 s, and a question takes a millisecond, so this is ample.
 MOST_CONNECTIONS = 1000
-
-# This many different complaints are logged, each once: no client may fill the disk.
-MOST_COMPLAINTS = 100
 
 
 class AgentCheck:
@@ -54,7 +52,7 @@ class AgentCheck:
         self._server: asyncio.Server | None = None
         self._rows: dict[str, tuple[Outcome, Mapping[str, Row]]] = {}
         self._held: dict[str, HeldWeights] = {}
-        self._complained: set[str] = set()
+        self._log_once = LogOnce()
 
     async def start(self, host: str, port: int) -> None:
         """Listen; raise OSError if that is not possible."""
@@ -103,15 +101,14 @@ class AgentCheck:
             )  # fmt: skip
         return agent_answer.answer(row, question.configured)
 
-    def _log_once(self, kind: str, why: str) -> None:
+    def _log(self, kind: str, why: str) -> None:
         """Log a complaint the first time that its kind occurs."""
-        if kind not in self._complained and len(self._complained) < MOST_COMPLAINTS:
-            self._complained.add(kind)
+        if self._log_once.is_first(kind):
             log.warning("agent-check: %s", why, extra={"event": "agent_check"})
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self.open) >= self._most_connections:
-            self._log_once(
+            self._log(
                 "too-many",
                 f"{self._most_connections} connections are open; more are closed at once: "
                 "which other clients use this port?",
@@ -129,7 +126,7 @@ class AgentCheck:
                 await writer.wait_closed()
         except TimeoutError:
             if not writer.is_closing():
-                self._log_once(
+                self._log(
                     "silent",
                     f'no whole line within {self._deadline_s:g} s: does agent-send end with "\\n"?',
                 )
@@ -140,7 +137,7 @@ class AgentCheck:
             self.open.discard(writer.transport)
 
     def _complain(self, word: str, kind: str, why: str) -> bytes:
-        self._log_once(kind, why)
+        self._log(kind, why)
         return agent_answer.line(word, why)
 
     def _rows_of(self, upstream: str, outcome: Outcome, declaration: Declaration) -> Mapping[str, Row]:

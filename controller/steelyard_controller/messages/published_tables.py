@@ -5,7 +5,7 @@ replaces only the table that was read (compare and swap). If another program
 wrote a table in between, that table is read and checked first. The tables of
 many upstreams take two round trips: first the tables, then their heads. nginx
 reads a head in place of its table when it can; this controller reads no heads.
-If one item cannot hold a table, its key has the manifest, and `chunked_tables`
+If one item cannot hold a table, its key has the manifest, and `published_chunks`
 has the rows.
 """
 
@@ -23,8 +23,8 @@ from steelyard_protocol.table_chunks import CHUNK_BYTES, ITEM_BYTES, Manifest
 from steelyard_protocol.weight_table import WeightTable
 from steelyard_protocol.wire import Refused
 
-from steelyard_controller.messages.chunked_tables import ChunkedTables
 from steelyard_controller.messages.keyring import Keyring
+from steelyard_controller.messages.published_chunks import PublishedChunks
 
 log = logging.getLogger("steelyard.controller")
 
@@ -95,7 +95,7 @@ class PublishedTables:
         self._refused = refused
         self._item_bytes = item_bytes
         self._clock = clock
-        self._chunks = ChunkedTables(
+        self._chunks = PublishedChunks(
             pipeline=pipeline,
             keys=keys,
             ttl_s=TABLE_TTL_S,

@@ -16,6 +16,7 @@ from typing import Any
 import grpc.aio
 from steelyard_protocol import balancer_runs
 
+from steelyard_controller.log_once import LogOnce
 from steelyard_controller.messages.keyring import Keyring
 from steelyard_controller.service import Service
 from steelyard_controller.xds import envoy_versions
@@ -37,9 +38,6 @@ log = logging.getLogger("steelyard.controller")
 
 # An Envoy has one stream for LRS, and one for each cluster, or by ADS one for all clusters.
 MOST_STREAMS = 4096
-
-# This many different complaints are logged, each once: no client may fill the disk.
-MOST_COMPLAINTS = 100
 
 WRITE_S = 5.0
 
@@ -78,7 +76,7 @@ class XdsServer:
         self._writer = ReportWriter(memcached, keys)
         self._node_ids = SharedNodeIds(service, memcached=memcached, own=lambda: self._reporting)
         self._credentials = credentials
-        self._complained: set[str] = set()
+        self._log_once = LogOnce()
         self._server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=MOST_STREAMS)
         whole, delta = partial(self._endpoints, StateOfTheWorld), partial(self._endpoints, Delta)
         for service_name, method, handler in (
@@ -213,8 +211,7 @@ class XdsServer:
             self._complain(node.id, remark)
 
     def _complain(self, node: str, why: str) -> None:
-        if why not in self._complained and len(self._complained) < MOST_COMPLAINTS:
-            self._complained.add(why)
+        if self._log_once.is_first(why):
             log.warning("Envoy %s: %s", node[:64], why, extra={"event": "xds"})
 
     async def _abort(self, context: grpc.aio.ServicerContext, node: str, why: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from pymemcache.client.base import Client
-from steelyard_controller.messages import chunked_tables
+from steelyard_controller.messages import published_chunks
 from steelyard_controller.messages.keyring import Keyring
 from steelyard_controller.messages.published_tables import MOST_WRITES, TABLE_TTL_S, PublishedTables
 from steelyard_protocol import signature, table_chunks, weight_table, wire
@@ -280,7 +280,7 @@ def test_what_somebody_else_wrote_in_the_place_of_a_chunk_is_replaced_in_time(
     garbage = dict.fromkeys(chunk_keys(pipeline), b"garbage")
     asyncio.run(pipeline.keep(garbage, ttl_s=60, afresh=True))
     assert latest(pipeline).peers == ()
-    now["s"] += chunked_tables.REWRITE_S
+    now["s"] += published_chunks.REWRITE_S
     later = larger("a", "b", "c", generation=8)
     with pytest.raises(Forbidden):  # Nothing was rewritten, so that is still due.
         asyncio.run(published.publish([later], {}, certain=lambda: False, skip=set()))
@@ -301,7 +301,7 @@ def test_chunks_get_the_baselines_that_the_digest_leaves_out_in_time(
     asyncio.run(publish(published, of(1, 7)))
     asyncio.run(publish(published, of(9, 8)))
     assert {peer.baseline for peer in latest(pipeline).peers} == {1}
-    now["s"] += chunked_tables.REWRITE_S
+    now["s"] += published_chunks.REWRITE_S
     asyncio.run(publish(published, of(9, 9)))
     assert latest(pipeline) == of(9, 9)
 
@@ -315,12 +315,12 @@ def test_chunks_that_are_named_no_more_expire_and_a_table_that_fits_again_is_who
     asyncio.run(publish(published, larger("a", "b", "d", generation=8)))
     after = chunk_keys(pipeline)
     assert not {*before} & {*after}
-    assert max(map(pipeline.ttl_s, before)) <= chunked_tables.RETIRED_TTL_S
+    assert max(map(pipeline.ttl_s, before)) <= published_chunks.RETIRED_TTL_S
     assert min(map(pipeline.ttl_s, after)) > TABLE_TTL_S - PATIENCE_S
     small = larger(generation=9)
     asyncio.run(publish(published, small))
     assert pipeline.held() == signed(small)
-    assert max(map(pipeline.ttl_s, after)) <= chunked_tables.RETIRED_TTL_S
+    assert max(map(pipeline.ttl_s, after)) <= published_chunks.RETIRED_TTL_S
 
 
 def test_a_controller_that_may_not_write_any_more_writes_no_chunks(

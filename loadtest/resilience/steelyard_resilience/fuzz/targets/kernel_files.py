@@ -5,7 +5,7 @@ agent/tests/readers try the agent's readers on damaged files, one by one.
 
 from collections.abc import Callable
 
-from steelyard_agent import cgroup_text, proc_text
+from steelyard_agent import cgroup_text, kernel_text
 from steelyard_loadtest.machine.errors import SetupError
 
 from steelyard_resilience import CHECKOUT
@@ -19,9 +19,12 @@ EXPECTED = (ValueError, LookupError)
 
 def targets() -> tuple[Target, ...]:
     """Return the parsers; raises SetupError without a checkout."""
-    process = _any_of(lambda text: proc_text.parse_listeners(text, 80), proc_text.parse_pid)
+    process = _any_of(lambda text: kernel_text.parse_listeners(text, 80), kernel_text.parse_pid)
     machine = _any_of(
-        proc_text.parse_cpu_list, proc_text.parse_speed, proc_text.parse_stalled_s, proc_text.parse_flat
+        kernel_text.parse_cpu_list,
+        kernel_text.parse_speed,
+        kernel_text.parse_stalled_s,
+        kernel_text.parse_flat,
     )
     group = _any_of(
         cgroup_text.parse_mounts, cgroup_text.parse_membership, cgroup_text.cpu_max_cores,

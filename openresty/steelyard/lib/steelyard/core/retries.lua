@@ -1,4 +1,5 @@
---- Retries: how many tries a request is given, and which of them may be used.
+--- Retries: which further tries of a request may be used, and why there are no more. The number that a request is
+-- granted comes from core/upstream (`tries_after`) and phase/balance (`ask_for_tries`).
 --
 -- nginx's own count is no bound: it gives a try back when a pooled connection turns out closed, and a server that dies
 -- of the request closes it just so. Therefore each pass counts its tries, and those beyond its allowance are refused.

@@ -33,7 +33,7 @@ class _Chunks:
     written_s: float
 
 
-class ChunkedTables:
+class PublishedChunks:
     """The chunks of this controller's tables; `clock` is monotonic."""
 
     def __init__(
