@@ -2,9 +2,9 @@
 
 import argparse
 import itertools
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,7 @@ from steelyard_simulator.studies import (
 )
 from steelyard_simulator.studies.evidence_clusters import ALGORITHMS, EvidenceTrial
 from steelyard_simulator.studies.measures import Figures, Runs, runs_csv
-from steelyard_simulator.studies.study import simulated
+from steelyard_simulator.studies.study import processes, simulated
 
 INFERENCE = "simulate inference"
 
@@ -142,7 +142,7 @@ def _run_inference(options: argparse.Namespace) -> None:
         asked = loaded(arrivals, load=load, size=size, seconds=60 if options.quick else 220)
         rate = len(asked) / asked[-1].at_s
         lines.append([f"load {load:.0%}: {rate:.1f} requests/s", *[""] * (len(head) - 1)])
-        with ProcessPoolExecutor() as pool:
+        with processes(len(os.sched_getaffinity(0))) as pool:
             lines += pool.map(partial(inference_study.figures, arrivals=asked), inference_study.CONTENDERS)
     command = " ".join(["steelyard-loadtest", INFERENCE, *flags.given(options, {}, ("quick", "trace"))])
     text = document(f"`{command}`", markdown(text_columns(head, lines)))

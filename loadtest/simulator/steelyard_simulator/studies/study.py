@@ -8,9 +8,10 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from typing import Protocol, TextIO, TypeVar
 
 from steelyard_loadtest.machine.errors import SetupError
@@ -52,19 +53,14 @@ def simulated(
     stream = stream or sys.stderr
     # One process for each core that this process may use.
     jobs = max(1, min(jobs or len(os.sched_getaffinity(0)), len(work)))
-    with Progress(stream, steps=len(work), title=title) as bar, _processes(jobs) as pool:
+    with Progress(stream, steps=len(work), title=title) as bar, processes(jobs) as pool:
         bar.show(f"{title} 0/{len(work)}")
         futures = [pool.submit(_one, figures_of, each) for each in work]
         try:
             _wait(futures, bar, title=title, jobs=jobs, beat_s=beat_s)
         except BrokenProcessPool as error:
             raise SetupError("a process was killed, as when memory runs out; try a smaller --jobs") from error
-        except KeyboardInterrupt:
-            # Leaving the pool waits for its runs, and one of them may take minutes.
-            for process in multiprocessing.active_children():
-                process.kill()
-            raise
-        except BaseException:
+        except Exception:
             for future in futures:
                 future.cancel()
             raise
@@ -95,10 +91,19 @@ def _wait(futures: Sequence[Future[Run]], bar: Progress, *, title: str, jobs: in
             bar.show(f"{title} {len(futures) - len(left)}/{len(futures)} · {under_way}", always=True)
 
 
-def _processes(jobs: int) -> ProcessPoolExecutor:
+@contextmanager
+def processes(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Yield a pool whose processes end without a word at ctrl-C."""
     # Forked, so that numpy and the laws are not imported again in each; no thread runs yet.
     fork = multiprocessing.get_context("fork")
-    return ProcessPoolExecutor(jobs, mp_context=fork, initializer=_end_silently)
+    with ProcessPoolExecutor(jobs, mp_context=fork, initializer=_end_silently) as pool:
+        try:
+            yield pool
+        except KeyboardInterrupt:
+            # Leaving the pool waits for its runs, and one of them may take minutes.
+            for process in multiprocessing.active_children():
+                process.kill()
+            raise
 
 
 def _end_silently() -> None:
