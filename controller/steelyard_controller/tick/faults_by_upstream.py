@@ -1,6 +1,7 @@
 """The faults of the upstreams; those of one cause at many upstreams are told once. I/O: the log.
 
 Such a fault becomes one line among the controller's faults, and one in the log. The upstreams keep their own.
+Equal faults of many parts of one upstream, such as its host names, are one line of that upstream.
 """
 
 import logging
@@ -10,7 +11,7 @@ from functools import partial
 from steelyard_protocol import weight_table
 from steelyard_protocol.memcached_client import Unavailable
 
-from steelyard_controller.fault_causes import MANY, Fault, of_many
+from steelyard_controller.fault_causes import MANY, Fault, of_many, told_once
 from steelyard_controller.faults import Faults
 from steelyard_controller.messages.inbox import RefusalChange
 from steelyard_controller.tick import upstream_faults
@@ -83,9 +84,11 @@ class UpstreamFaults:
     def own(self, upstream: str) -> tuple[str, ...]:
         """Return a line for each fault that is this upstream's own."""
         faults = self._by_upstream.get(upstream)
-        now = {} if faults is None else faults.now
-        shared = self._shared
-        return tuple(f"{part}: {now[part]}" for part in now if _cause(part, now[part]) not in shared)
+        if faults is None or not faults.now:
+            return ()  # The usual case, for thousands of upstreams at every tick.
+        now, shared = faults.now, self._shared
+        told = told_once({part: now[part] for part in now if _cause(part, now[part]) not in shared})
+        return tuple(f"{part}: {fault}" for part, fault in told.items())
 
     def settle(self) -> None:
         """Log the changes since the last call, and find the faults that many upstreams share."""
@@ -95,10 +98,17 @@ class UpstreamFaults:
             _log_change(cause, begins, changed)
         self._events, self._changes, self._bugs = {}, {}, set()
         places: dict[Cause, dict[str, None]] = {}
+        upstreams: dict[Cause, set[str]] = {}
         for upstream, faults in self._by_upstream.items():
             for part, fault in faults.now.items():
-                places.setdefault(_cause(part, fault), {}).setdefault(part if fault.kind else upstream)
-        self._shared = {cause: names for cause, names in places.items() if len(names) >= MANY}
+                cause = _cause(part, fault)
+                places.setdefault(cause, {}).setdefault(part if fault.kind else upstream)
+                upstreams.setdefault(cause, set()).add(upstream)
+        self._shared = {
+            cause: names
+            for cause, names in places.items()
+            if len(names) >= MANY and len(upstreams[cause]) > 1
+        }
         self._controller.shared = tuple(_line(cause, names) for cause, names in self._shared.items())
 
     def stop(self) -> None:
@@ -127,7 +137,11 @@ def _log_change(cause: Cause, begins: bool, places: Sequence[tuple[str, str, Fau
         label = part or kind
         ended = f"{label}: mended ({of_many(text, names, kind or 'upstreams').at})"
         line = f"{_line(cause, names)}; the loop goes on" if begins else ended
-        log.log(level, "%s", line, extra={"event": event, "part": label})
+        about = {"event": event, "part": label}
+        own, *others = dict.fromkeys(upstream for upstream, _, _ in places)
+        if not others:
+            line, about = f"{own}: {line}", {**about, "upstream": own}
+        log.log(level, "%s", line, extra=about)
         return
     for upstream, part, fault in places:
         text = f"{part}: {fault}; the loop goes on" if begins else f"{part} works again"

@@ -66,18 +66,23 @@ def test_fewer_upstreams_and_other_words_stay_with_their_upstreams(caplog: pytes
     assert faults.own("up-0") == ()
 
 
-def test_names_with_one_cause_are_one_fault_also_within_one_upstream() -> None:
+def test_names_with_one_cause_are_one_fault_of_their_upstream(caplog: pytest.LogCaptureFixture) -> None:
     controller = Faults()
     faults = UpstreamFaults(controller)
     for number in range(MANY):
         text = "cannot be resolved (no answer): the last address is kept"
         faults.of("web").note(f"name s{number}.test", Fault(text, at=f"10.0.0.{number}", kind="host names"))
     faults.settle()
-    assert controller.lines() == (
+    line = (
         "host names: cannot be resolved (no answer): the last address is kept"
-        f" (10 host names: s0.test, s1.test, s2.test and {MANY - 3} more)",
+        f" (10 host names: s0.test, s1.test, s2.test and {MANY - 3} more)"
     )
-    assert faults.own("web") == ()
+    assert (faults.own("web"), controller.lines()) == ((line,), ())
+    assert caplog.messages == [f"web: {line}; the loop goes on"]
+    # With another upstream's names, it is nobody's own.
+    faults.of("db").note("name s0.test", Fault(text, kind="host names"))
+    faults.settle()
+    assert (faults.own("web"), faults.own("db"), controller.lines()) == ((), (), (line,))
 
 
 def test_many_parts_of_the_controller_with_one_cause_are_told_once() -> None:
