@@ -38,7 +38,7 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         description="Declare the upstreams below `upstreams:` in a YAML file, as in the controller's own. "
         "Everything else stays as it is: states, pins, servers registered by their agents.",
     )
-    parser.add_argument("file", metavar="FILE", type=Path)
+    parser.add_argument("file", metavar="FILE", type=Path, help="YAML file, such as one from `save`")
     parser.add_argument("--dry-run", action="store_true", help="Print the changes, and change nothing")
     more = parser.add_mutually_exclusive_group()
     more.add_argument("--prune", action="store_true", help="Remove servers that are not in the file")

@@ -33,9 +33,15 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     )
     kinds = parser.add_subparsers(required=True, dest="kind", metavar="KIND")
     for kind, (name, about) in KINDS.items():
-        one = kinds.add_parser(kind, help=about, description=f"Print {about}.")
+        one = kinds.add_parser(kind, help=about, description=f"Print the {about}.")
         if name is not None:
-            one.add_argument("name", metavar=name, help="Name in its messages")
+            one.add_argument(
+                "name",
+                metavar=name,
+                help="Name in its messages, such as web/server-1"
+                if "/" in name
+                else "Name in its messages, such as edge-1",
+            )
         one.add_argument(
             "--key-file", type=Path, metavar="FILE", help="File of the shared key (default: STEELYARD_KEY)"
         )

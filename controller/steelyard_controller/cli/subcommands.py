@@ -67,7 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="steelyard",
-        description="Show and steer the weights of nginx's servers.",
+        description="Show and steer the weights of nginx's servers. An upstream is a named group of servers, "
+        "and a peer is one server of it. Flags come before or after the command.",
         epilog=help_text.epilog(FIRST, {int(status): meaning for status, meaning in MEANINGS.items()}),
         formatter_class=help_text.HelpFormatter,
         allow_abbrev=False,

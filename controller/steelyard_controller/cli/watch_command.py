@@ -34,7 +34,11 @@ def add(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         "--json: the overview of each tick, one a line.",
     )
     add_upstream(parser)
-    parser.add_argument("--count", metavar="N", help="Number of ticks to show (default: no limit)")
+    parser.add_argument(
+        "--count",
+        metavar="N",
+        help="Number of ticks to show; a tick is a second by default (default: no limit)",
+    )
     connection_flags.add(parser, run=_run)
 
 

@@ -18,13 +18,17 @@ from steelyard_loadtest.reporting.flags import Subparsers, whole
 # The demo's servers: 1 : 1 : 2, small enough for two cores together with their load.
 CPU_LIMITS = (0.15, 0.15, 0.3)
 
+WHAT = "a whole cluster on this machine, without Docker"
+
 HIGHEST_PORT = 65535
 
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add `cluster` to the command line."""
-    parser = subparsers.add_parser("cluster", help="a whole cluster on this machine, without Docker")
-    parser.add_argument("action", choices=("up", "down", "status"), help="a second `up` is harmless")
+    parser = subparsers.add_parser("cluster", help=WHAT, description=f"Start, stop or check {WHAT}.")
+    parser.add_argument(
+        "action", choices=("up", "down", "status"), help="start, stop or check it; a second `up` is harmless"
+    )
     add_cluster_flags(parser)
     parser.set_defaults(run=partial(exit_status, "cluster", _run))
 
@@ -37,11 +41,11 @@ def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
     port = whole(1, HIGHEST_PORT, "port")
     first_port = whole(1, HIGHEST_PORT - len(CPU_LIMITS) + 1, "port", f", as {len(CPU_LIMITS)} are needed")
     for name, kind, default, what in (
-        ("lb", port, 8080, "nginx"),
+        ("lb", port, 8080, "port of nginx"),
         ("api", port, 8081, "port of the controller's REST API"),
         ("server", first_port, 8101, "first port of the three demo servers, which take consecutive ones"),
-        ("memcached", port, 8211, "memcached"),
-        ("redis", port, 8379, "redis"),
+        ("memcached", port, 8211, "port of Memcached"),
+        ("redis", port, 8379, "port of Redis"),
     ):
         variable = f"STEELYARD_{name.upper()}_PORT"
         text = f"{what} (default %(default)s; {variable})"
