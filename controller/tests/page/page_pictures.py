@@ -45,6 +45,8 @@ MACHINES = [
     replace(machine, burned_s=(860.0, 1e9)) if machine.id == "server-4" else machine for machine in FIVE
 ]
 ZONES = {"edge-1": "eu-1a", "edge-2": "eu-1b"}
+# More than the near servers can carry, so that some requests cross.
+BRINGS = {"edge-1": 0.6, "edge-2": 0.4}
 BASELINES = {"server-1": 2, "server-2": 2, "server-3": 1, "server-4": 1, "server-5": 4}
 WEB = {
     "load_balancers": list(LBS),
@@ -168,7 +170,7 @@ def running(folder: Path, names: Sequence[str] = ONLY) -> Iterator[str]:
     command += ["--memcached", memcached.address, "--state-url", f"redis://{store.address}/0"]
     controller = Daemon([*command, "--api-port", str(ports[2])], ports[2], folder / "c")
     url = f"http://{controller.address}"
-    worlds = {"web": World(MACHINES, zones=ZONES)}
+    worlds = {"web": World(MACHINES, zones=ZONES, brings=BRINGS)}
     worlds |= {
         name: World(other.machines, demand=other.demand) for name, other in OTHERS.items() if name in names
     }

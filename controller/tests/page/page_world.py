@@ -46,7 +46,7 @@ class World:
     """Machines under a demand in requests per second.
 
     With `application` each reports the use of its pool of workers and of its cache, and its queue. `zones`
-    has the zones of load balancers.
+    has the zones of load balancers, `brings` their parts of the demand (equal ones by default).
     """
 
     def __init__(
@@ -57,11 +57,13 @@ class World:
         seed: int = 1,
         application: bool = False,
         zones: Mapping[str, str] | None = None,
+        brings: Mapping[str, float] | None = None,
     ) -> None:
         self.machines = tuple(machines)
         self.demand = demand
         self.application = application
         self.zones = zones or {}
+        self.brings = brings or {}
         self._random = random.Random(seed)
         self._seq = 0
         self._backlog = {machine.id: 0.0 for machine in machines}
@@ -83,10 +85,14 @@ class World:
         """
         self._seq += 1
         follows = {lb: near_shares(table, self.zones.get(lb)) or share for lb in lbs}
+        sent = {
+            lb: {id: part * self.brings.get(lb, 1 / len(lbs)) for id, part in parts.items()}
+            for lb, parts in follows.items()
+        }
         rows: dict[str, tuple[int, int, int, float]] = {}
         samples: dict[str, bytes] = {}
         for machine in self.machines:
-            parts = [follows[lb].get(machine.id, 0.0) / len(lbs) for lb in lbs]
+            parts = [sent[lb].get(machine.id, 0.0) for lb in lbs]
             arrivals = self.demand * sum(parts) * self._random.uniform(0.93, 1.07) * interval_s
             burned = 0.55 if machine.burned_s[0] <= now_s < machine.burned_s[1] else 0.0
             able = machine.speed * (1 - burned) * interval_s
@@ -111,11 +117,11 @@ class World:
                 machine.id, seq=self._seq, upstream=upstream, interval_s=interval_s, utilization=used,
                 further=self._further(machine, work) if self.application else (),
             )  # fmt: skip
-        totals = {each.id: sum(follows[lb].get(each.id, 0.0) for lb in lbs) or 1.0 for each in self.machines}
+        totals = {each.id: sum(sent[lb].get(each.id, 0.0) for lb in lbs) or 1.0 for each in self.machines}
         return samples, {
             lb: self._report(
                 lb, upstream, rows, order, interval_s,
-                {id: follows[lb].get(id, 0.0) / total for id, total in totals.items()},
+                {id: sent[lb].get(id, 0.0) / total for id, total in totals.items()},
             )
             for lb in lbs
         }  # fmt: skip
