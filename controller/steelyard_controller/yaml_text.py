@@ -152,7 +152,8 @@ def _check_keys(mapping: yaml.MappingNode) -> None:
             raise ValueError(f'line {line}: the key {name} is read as {kind}: put it in quotes, "{name}"')
         if key.value in lines:
             first = "" if lines[key.value] == line else f", first in line {lines[key.value]}"
-            raise ValueError(f"line {line}: the key {name} occurs twice in one mapping{first}: leave one out")
+            remedy = "merge a list, <<: [*one, *other]" if key.tag == _MERGE else "leave one out"
+            raise ValueError(f"line {line}: the key {name} occurs twice in one mapping{first}: {remedy}")
         lines[key.value] = line
 
 

@@ -29,6 +29,10 @@ def test_a_number_with_an_exponent_needs_no_point(text: str, value: object) -> N
         ),
         ('web: 1\n"web": 2', "line 2: the key web occurs twice"),
         (
+            "a: &a {x: 1}\nb: &b {y: 2}\nc:\n  <<: *a\n  <<: *b",
+            r"line 5: the key << occurs twice .*, first in line 4: merge a list, <<: \[\*one, \*other\]",
+        ),
+        (
             "law: paper\nparameters: {H: 0.3, H: 0.9}",
             "line 2: the key H occurs twice in one mapping: leave one",
         ),
