@@ -116,7 +116,7 @@ def nginxes(programs: Sequence[Path]) -> Iterator[Subject]:
             raise VersionsError(f"{program} -v names no version: is it an nginx?")
         yield Subject(
             part="nginx",
-            title=version[1],
+            title=version[1].replace("/", " "),
             tests="data plane",
             steps=suites.NGINX,
             environment={"STEELYARD_NGINX": str(program)},

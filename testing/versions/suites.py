@@ -42,14 +42,15 @@ LIBRARIES: Steps = {
     "protocol": ("protocol", *UNITS),
     "reporter": ("reporter", *UNITS),
     "controller": ("controller", *UNITS, "--ignore-glob=*/laws/*"),
-    # Envoy's are of another part.
+    # Tests with an Envoy are of another part.
     "agent, real daemons": ("agent", *DAEMONS, "-k", "not envoy_prefers"),
     "protocol, real daemons": ("protocol", *DAEMONS),
     "reporter, real daemons": ("reporter", *DAEMONS),
     **{
         f"{name}, real daemons": (f"controller/tests/{name}", *DAEMONS)
-        for name in ("store", "leader", "messages", "tick", "api", "cli", "test_service.py")
+        for name in ("store", "leader", "messages", "tick", "cli", "test_service.py")
     },
+    "api, real daemons": ("controller/tests/api", *DAEMONS, "-k", "not every_panel"),
 }
 
 LONGEST_S = 1800

@@ -41,8 +41,9 @@ def _row(steps: Sequence[Result]) -> tuple[str, ...]:
     if len(steps) < first.steps:
         tests += f" ({len(steps)} of {first.steps} steps)"
     failed = "<br>".join(map(_code, seen.failed)) or "0"
-    commits = sorted({(each.date, each.commit) for each in steps})
-    run = " to ".join(f"{date}, `{commit}`" for date, commit in dict.fromkeys((commits[0], commits[-1])))
+    dates = sorted({each.date for each in steps})
+    commits = sorted({each.commit for each in steps})
+    run = f"{' to '.join(dict.fromkeys((dates[0], dates[-1])))}, {', '.join(map(_code, commits))}"
     return first.subject, tests, str(seen.passed), str(sum(seen.skipped.values())), failed, run
 
 
