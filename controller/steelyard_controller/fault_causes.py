@@ -15,6 +15,9 @@ MANY = 10
 # Names in a line for many; these are enough to see what they have in common.
 MOST_NAMED = 3
 
+# In the log, where the further ones are looked for. Even the longest names fit into 10 kB.
+MOST_LOGGED = 100
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -34,10 +37,10 @@ class Fault:
         return f"{self.text} ({self.at})" if self.at else self.text
 
 
-def of_many(text: str, parts: Collection[str], kind: str) -> Fault:
-    """Return the fault of many parts of a kind, with their number and some of their names."""
+def of_many(text: str, parts: Collection[str], kind: str, *, most: int = MOST_NAMED) -> Fault:
+    """Return the fault of many parts of a kind, with their number and the first names."""
     names = [part.rpartition(" ")[2] for part in parts]
-    return Fault(text, f"{len(names):,} {kind}: {name_list.shown(names, MOST_NAMED)}")
+    return Fault(text, f"{len(names):,} {kind}: {name_list.shown(names, most)}")
 
 
 def told_once(faults: Mapping[str, Fault]) -> dict[str, Fault]:

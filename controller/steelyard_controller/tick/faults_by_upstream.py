@@ -11,7 +11,7 @@ from functools import partial
 from steelyard_protocol import weight_table
 from steelyard_protocol.memcached_client import Unavailable
 
-from steelyard_controller.fault_causes import MANY, Fault, of_many, told_once
+from steelyard_controller.fault_causes import MANY, MOST_LOGGED, Fault, of_many, told_once
 from steelyard_controller.faults import Faults
 from steelyard_controller.messages.inbox import RefusalChange
 from steelyard_controller.tick import upstream_faults
@@ -135,8 +135,8 @@ def _log_change(cause: Cause, begins: bool, places: Sequence[tuple[str, str, Fau
     if len(names) >= MANY:
         part, kind, text = cause
         label = part or kind
-        ended = f"{label}: mended ({of_many(text, names, kind or 'upstreams').at})"
-        line = f"{_line(cause, names)}; the loop goes on" if begins else ended
+        fault = of_many(text, names, kind or "upstreams", most=MOST_LOGGED)
+        line = f"{label}: {fault}; the loop goes on" if begins else f"{label}: mended ({fault.at})"
         about = {"event": event, "part": label}
         own, *others = dict.fromkeys(upstream for upstream, _, _ in places)
         if not others:

@@ -36,15 +36,17 @@ def test_an_equal_fault_of_many_upstreams_is_one_line_of_the_controller_and_one_
     )
     assert faults.own("up-1") == ()
     assert faults.own("up-3") == ("keeping: steelyard:1:history:up-3: not a stream",)
+    # The names that the line leaves out are in the log.
+    all_named = f"(10 upstreams: {', '.join(NAMES)})"
     assert caplog.messages == [
-        *(f"{line}; the loop goes on" for line in controller.lines()),
+        *(f"{line.replace(of_all, all_named)}; the loop goes on" for line in controller.lines()),
         "up-3: keeping: steelyard:1:history:up-3: not a stream; the loop goes on",
     ]
     caplog.clear()
     for name in NAMES:
         faults.of(name).note("publishing", None)
     faults.settle()
-    assert caplog.messages == [f"publishing: mended {of_all}"]
+    assert caplog.messages == [f"publishing: mended {all_named}"]
     faults.stop()
     assert controller.lines() == ()
 
@@ -78,7 +80,9 @@ def test_names_with_one_cause_are_one_fault_of_their_upstream(caplog: pytest.Log
         f" (10 host names: s0.test, s1.test, s2.test and {MANY - 3} more)"
     )
     assert (faults.own("web"), controller.lines()) == ((line,), ())
-    assert caplog.messages == [f"web: {line}; the loop goes on"]
+    assert len(caplog.messages) == 1
+    assert caplog.messages[0].startswith("web: host names: cannot be resolved")
+    assert f"s{MANY - 1}.test" in caplog.text
     # With another upstream's names, it is nobody's own.
     faults.of("db").note("name s0.test", Fault(text, kind="host names"))
     faults.settle()
