@@ -10,7 +10,7 @@ QUIET := $(shell awk '{ split($$4, running, "/"); print running[1] < 6 ? "yes" :
 endif
 export QUIET
 
-.PHONY: help setup setup-tests up down status demo test spec unit unit-quick unit-models integration integration-short integration-long alone e2e check lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law report sim chaos soak fuzz audit law-cases plot-law versions release images clean compose-up compose-down compose-test kubernetes-test
+.PHONY: help setup setup-tests up down status demo test spec unit unit-quick unit-models integration integration-short integration-long alone e2e check lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law report sim chaos soak fuzz audit law-cases plot-law versions findings release images clean compose-up compose-down compose-test kubernetes-test
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -166,6 +166,9 @@ plot-law:  ## draw the step-response plots of docs/research/law.md
 
 versions: setup-tests  ## test with other versions of Envoy, HAProxy, nginx, libraries (2 h; VERSIONS="--only envoy": 15 min)
 	@$(BIN)/python -m testing.versions --page docs/research/versions.md $(VERSIONS)
+
+findings:  ## run findings/*.sh: does the software around us still surprise in these ways? (outside CI, 3 min)
+	@scripts/findings
 
 release:  ## build all packages into dist/VERSION, then install and run each in a clean system: VERSION=0.1.0
 	@scripts/setup --with-release
