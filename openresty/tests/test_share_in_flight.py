@@ -142,22 +142,23 @@ def of_others(edge: Edge) -> int:
     return sum(filter(None, others(edge).values()))
 
 
-def pretend(rig: Rig, address: str, in_flight: str | int) -> None:
-    """Act as another load balancer with requests in flight at a server, in this epoch."""
+def pretend(rig: Rig, address: str, in_flight: str | int) -> str:
+    """Act as another load balancer with requests in flight at a server, in this epoch, and return that."""
     now = epoch(rig)
     rig.memcached.set(f"{PREFIX}{now}", "9")
     value = in_flight if isinstance(in_flight, str) else str(ZERO + in_flight)
     rig.memcached.set(f"{PREFIX}{now}:{address}", value)
+    return now
 
 
-def pretend_until(rig: Rig, address: str, in_flight: str | int, holds: Callable[[], bool]) -> None:
-    """Repeat it until the nginx has the figure, because the epoch may end at any time."""
+def pretend_until(rig: Rig, address: str, in_flight: str | int, holds: Callable[[], bool]) -> str:
+    """Repeat it until the nginx has the figure, because the epoch may end at any time; return the epoch."""
 
-    def seen() -> bool:
-        pretend(rig, address, in_flight)
-        return holds()
+    def seen() -> str:
+        now = pretend(rig, address, in_flight)
+        return now if holds() else ""
 
-    rig.wait_until(seen, f"{in_flight!s:.9} in flight elsewhere have been seen")
+    return wait_until(seen, f"{in_flight!s:.9} in flight elsewhere have been seen")
 
 
 @contextlib.contextmanager
@@ -195,8 +196,7 @@ def test_picks_go_around_who_is_busy_elsewhere_until_the_epoch_ends(rig: Rig) ->
     edge = balancer(rig, "edge-1")
     with edge.under_load(1):
         wait_for_state(rig, edge, "alone")
-        pretend_until(rig, a.address, 50, lambda: bool(others(edge)["a"] == 50))
-        began = epoch(rig)
+        began = pretend_until(rig, a.address, 50, lambda: bool(others(edge)["a"] == 50))
         shares = edge.shares(20)
         if epoch(rig) == began:  # otherwise the ghost is already gone
             assert shares.get("a", 0) <= 6, shares  # some picks come between two exchanges
