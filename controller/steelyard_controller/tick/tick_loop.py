@@ -18,11 +18,11 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from opentelemetry.trace import Tracer
-from steelyard_protocol import announced, balancer_runs, memcached_client, wire
+from steelyard_protocol import balancer_runs, wire
 from steelyard_protocol.memcached_pool import MemcachedPool
 from steelyard_protocol.wire import Refused
 
@@ -35,11 +35,12 @@ from steelyard_controller.messages.published_upstreams import PublishedUpstreams
 from steelyard_controller.messages.shared_names import SharedNames
 from steelyard_controller.store.interface import LeaseLost, Store
 from steelyard_controller.store.lease import Lease
-from steelyard_controller.tick import batch
+from steelyard_controller.tick import batch, tick_messages
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.faults_by_upstream import UpstreamFaults, is_bug
 from steelyard_controller.tick.outcome import Outcome
 from steelyard_controller.tick.state_saver import StateSaver
+from steelyard_controller.tick.tick_messages import Messages
 
 log = logging.getLogger("steelyard.controller")
 
@@ -55,15 +56,6 @@ class _Tick:
     progressed: Callable[[], None]
     skip: set[str]
     failed: list[Cycle]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Messages:
-    """The contents of Memcached: lists of upstreams, tables, samples and reports (`values`, None: none)."""
-
-    lists: Held
-    tables: Held
-    values: dict[str, bytes] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +167,7 @@ class TickLoop:
     async def _tick(self, tick: _Tick, *, keep: bool, only: Collection[str] | None) -> list[_Ticked]:
         cycles = self._due(tick.addresses, only)
         with self.span("read", cycles):
-            messages = await self._read(cycles, tick.skip)
+            messages = await tick_messages.read(self._pipeline, cycles, self._cycles, tick.skip)
         self._note_servers()
         self._note_shared_names(messages.lists, tick.now_s)
         tick.progressed()
@@ -211,7 +203,7 @@ class TickLoop:
         ]
 
     async def _tick_batch(
-        self, cycles: Sequence[Cycle], messages: _Messages, tick: _Tick
+        self, cycles: Sequence[Cycle], messages: Messages, tick: _Tick
     ) -> tuple[list[_Ticked], str | None]:
         """Decide and publish for some upstreams; return those that succeeded, and the laws' fault."""
         tick.progressed()
@@ -335,42 +327,7 @@ class TickLoop:
         """Tell whether the upstream was deleted during this tick."""
         return self._cycles.get(cycle.name) is not cycle
 
-    async def _read(self, cycles: Sequence[Cycle], skip: set[str]) -> _Messages:
-        """Read lists, announcements, runs, tables, samples and reports in one round trip."""
-        list_keys = [wire.UPSTREAMS_KEY, wire.ANNOUNCED_KEY, wire.RUNS_KEY]
-        table_keys = [wire.weights_key(cycle.name) for cycle in cycles]
-        message_keys = [key for cycle in cycles for key in cycle.keys()]  # noqa: SIM118
-        try:
-            held, values = await self._pipeline.read([*list_keys, *table_keys], message_keys, skip)
-        except memcached_client.Unavailable:
-            return _Messages(lists={}, tables={}, values=None)
-        lists = {
-            server: {key: seen.pop(key) for key in list_keys if key in seen} for server, seen in held.items()
-        }
-        values |= await self._read_announced(cycles, lists, message_keys, skip)
-        return _Messages(lists=lists, tables=held, values=values)
-
-    async def _read_announced(
-        self, cycles: Sequence[Cycle], lists: Held, known_keys: Sequence[str], skip: set[str]
-    ) -> dict[str, bytes]:
-        """Read the reports of load balancers that have just announced themselves."""
-        announcing = self._announce(lists)
-        keys = [key for cycle in cycles if cycle.name in announcing for key in cycle.keys()]  # noqa: SIM118
-        new_keys = set(keys).difference(known_keys)
-        if new_keys:  # Rarely: most load balancers that announce themselves have done so before.
-            with suppress(memcached_client.Unavailable):  # The next tick reads them.
-                return dict(await self._pipeline.get_many(sorted(new_keys), skip))
-        return {}
-
-    def _announce(self, lists: Held) -> Collection[str]:
-        """Have the reports of announced load balancers read; return their upstreams."""
-        values = [seen[wire.ANNOUNCED_KEY].value for seen in lists.values() if wire.ANNOUNCED_KEY in seen]
-        by_upstream = announced.read(values)
-        for name, cycle in self._cycles.items():
-            cycle.announce(by_upstream.get(name, ()))
-        return by_upstream
-
-    async def _refuse_higher_terms(self, messages: _Messages, lease: Lease) -> None:
+    async def _refuse_higher_terms(self, messages: Messages, lease: Lease) -> None:
         """Raise `LeaseLost` if a table or list has a higher term: another controller has led since."""
         list_term = self._published_upstreams.highest_term(messages.lists)
         highest = max(await self.published.highest_term(messages.tables), list_term)
