@@ -68,18 +68,15 @@ def routes(service: Service) -> APIRouter:
             headers, matching, totals = dict[str, str](), len(views), dict[str, object]()
             for gone in standings.keys() - views.keys():
                 standings.pop(gone, None)
-            common = standings.common(views)
+            own, common = standings.of_all(views)
             if view is None:
                 names = sorted(views)
                 page = pages.page(request.url.path, names, after=after, limit=limit)
                 headers, names = page.headers, [names[place] for place in page.places]
-                listed = [
-                    ranking.Listed(views[name], standings.of(views[name]).without(common), ())
-                    for name in names
-                ]
+                listed = [ranking.Listed(views[name], own[name], ()) for name in names]
             else:
-                listed, matching = ranking.upstreams(views, view, standings, common)
-                totals = {"totals": ranking.totals(views, standings, common)}
+                listed, matching = ranking.upstreams(views, view, own)
+                totals = {"totals": ranking.totals(views, own)}
             document = {
                 "controller": controller,
                 "troubles": common.lines(),

@@ -91,8 +91,6 @@ class Common:
         return silent + ([f"{self.waiting:,} upstreams: wait for their first tick"] if self.waiting else [])
 
 
-NO_COMMON = Common(silent={})
-
 WAITS, FAULTY, SILENT, PEERS, LAST = 0.0, 1.0, 2.0, 3.0, math.inf
 """The criteria of an upstream's rank; troubles of servers, headroom, high load and weights follow `PEERS`."""
 
@@ -263,15 +261,16 @@ class Standings(dict[str, tuple[Outcome | None, Standing]]):
             known = self[cycle.name] = (outcome, standing(outcome))
         return known[1]
 
-    def common(self, cycles: Mapping[str, Cycle]) -> Common:
-        """Return the troubles that many of these upstreams share."""
-        each = [self.of(cycle) for cycle in cycles.values()]
-        silent = Counter(lb for standing in each for lb in standing.silent)
-        waiting = sum(standing.waits for standing in each)
-        return Common(
+    def of_all(self, cycles: Mapping[str, Cycle]) -> tuple[dict[str, Standing], Common]:
+        """Return each upstream's standing by its own troubles, and the troubles that many of them share."""
+        all_standings = {name: self.of(cycle) for name, cycle in cycles.items()}
+        silent = Counter(lb for standing in all_standings.values() for lb in standing.silent)
+        waiting = sum(standing.waits for standing in all_standings.values())
+        common = Common(
             silent={lb: count for lb, count in sorted(silent.items()) if count >= MANY},
             waiting=waiting if waiting >= MANY else 0,
         )
+        return {name: standing.without(common) for name, standing in all_standings.items()}, common
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,14 +283,14 @@ class Listed:
 
 
 def upstreams(
-    cycles: Mapping[str, Cycle], view: View, standings: Standings, common: Common = NO_COMMON
+    cycles: Mapping[str, Cycle], view: View, own_standings: Mapping[str, Standing]
 ) -> tuple[list[Listed], int]:
     """Return the upstreams of a view, by name or worst first, and the number of matching ones."""
     wanted, matching = view.search.strip().lower(), list[Listed]()
     for name in sorted(cycles, key=natural):
         cycle, named = cycles[name], wanted in name.lower()
         matches = () if named else _matching_servers(cycle, wanted)
-        stands = standings.of(cycle).without(common)
+        stands = own_standings[name]
         if (named or matches) and (stands.troubles or not view.troubled):
             matching.append(Listed(cycle, stands, matches))
     if view.order == "worst" or (view.order == "auto" and len(cycles) > view.limit):
@@ -299,18 +298,17 @@ def upstreams(
     return matching[view.offset : view.offset + view.limit], len(matching)
 
 
-def totals(cycles: Mapping[str, Cycle], standings: Standings, common: Common) -> dict[str, Any]:
+def totals(cycles: Mapping[str, Cycle], own_standings: Mapping[str, Standing]) -> dict[str, Any]:
     """Return the sums over all upstreams, their number by level, and the one with the least headroom."""
-    all_standings = {name: standings.of(cycle).without(common) for name, cycle in cycles.items()}
-    rooms = {name: each.headroom.ratio for name, each in all_standings.items()}
+    rooms = {name: each.headroom.ratio for name, each in own_standings.items()}
     known = {name: ratio for name, ratio in rooms.items() if ratio is not None}
     tightest = min(known, key=lambda name: (known[name], natural(name)), default=None)
     outcomes = [cycle.outcome for cycle in cycles.values() if cycle.outcome is not None]
     return {
-        **{level: sum(each.level == level for each in all_standings.values()) for level in LEVELS},
+        **{level: sum(each.level == level for each in own_standings.values()) for level in LEVELS},
         "servers": sum(len(outcome.table.peers) for outcome in outcomes),
         "requests_per_s": sum(outcome.carries_per_s or 0.0 for outcome in outcomes),
-        "failed_per_s": sum(each.failed_per_s for each in all_standings.values()),
+        "failed_per_s": sum(each.failed_per_s for each in own_standings.values()),
         "tightest": None if tightest is None else {"name": tightest, "headroom": known[tightest]},
     }
 

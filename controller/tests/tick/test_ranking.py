@@ -13,6 +13,7 @@ from steelyard_controller.tick.overview import MOST_REFUSED, of_view
 from steelyard_controller.tick.ranking import (
     LEVELS,
     ORDERS,
+    Standing,
     Standings,
     View,
     rows,
@@ -175,8 +176,13 @@ def fleet() -> dict[str, Cycle]:
     return cycles
 
 
+def own(cycles: dict[str, Cycle]) -> dict[str, Standing]:
+    """Return the standing of each upstream by its own troubles."""
+    return Standings().of_all(cycles)[0]
+
+
 def named(cycles: dict[str, Cycle], **view: Any) -> list[str]:
-    return [each.cycle.name for each in upstreams(cycles, View(**view), Standings())[0]]
+    return [each.cycle.name for each in upstreams(cycles, View(**view), own(cycles))[0]]
 
 
 def test_the_worst_upstreams_come_first() -> None:
@@ -197,7 +203,8 @@ def test_where_all_have_the_same_fault_what_else_is_wrong_decides() -> None:
 
 
 def test_an_upstream_is_found_by_a_servers_address_and_the_server_is_named() -> None:
-    (found,), matching = upstreams(fleet(), View(search="10.9.9.9"), Standings())
+    cycles = fleet()
+    (found,), matching = upstreams(cycles, View(search="10.9.9.9"), own(cycles))
     assert (found.cycle.name, found.matches, matching) == ("broken", ("s1",), 1)
     assert named(fleet(), search="well-1") == ["well-10"]
 
@@ -237,14 +244,14 @@ def test_a_level_ranks_before_every_other_criterion() -> None:
 
 def test_totals_count_levels_and_name_the_upstream_with_the_least_headroom() -> None:
     cycles = fleet() | {"tight": ticked(declared(), name="tight", cpu={f"s{n}": 0.68 for n in range(1, 13)})}
-    standings = Standings()
-    sums = totals(cycles, standings, standings.common(cycles))
+    standings = own(cycles)
+    sums = totals(cycles, standings)
     assert {level: sums[level] for level in LEVELS} == {"fault": 2, "warning": 4, "notice": 0, "well": 4}
     assert (sums["servers"], sums["failed_per_s"]) == (9 * 12, 2.0)
     assert sums["requests_per_s"] == pytest.approx(9 * 1200 + 2, rel=0.01)
-    rooms = {name: standings.of(cycle).headroom.ratio or 1.0 for name, cycle in cycles.items()}
+    rooms = {name: each.headroom.ratio or 1.0 for name, each in standings.items()}
     assert sums["tightest"]["name"] == min(rooms, key=lambda name: rooms[name])
-    assert totals({}, standings, standings.common({}))["tightest"] is None
+    assert totals({}, {})["tightest"] is None
 
 
 def test_a_standing_is_made_once_for_an_outcome() -> None:
@@ -267,16 +274,16 @@ def test_a_load_balancer_silent_at_many_upstreams_is_told_once_and_hides_no_othe
     cycles = {f"up-{n}": without_reports(f"up-{n}") for n in range(MANY)}
     cycles["up-7"].outcome = replace(outcome_of(cycles["up-7"]), degraded=("publishing: too large",))
     standings = Standings()
-    common = standings.common(cycles)
+    own_standings, common = standings.of_all(cycles)
     assert common.lines() == [f"load balancer edge-1: silent at {MANY} upstreams"]
-    listed, _ = upstreams(cycles, View(order="worst"), standings, common)
+    listed, _ = upstreams(cycles, View(order="worst"), own_standings)
     assert listed[0].cycle.name == "up-7"
     assert not any("load balancers" in line for each in listed for line in each.standing.troubles)
     # Nine have it each for themselves.
     del cycles["up-3"]
-    common = standings.common(cycles)
+    own_standings, common = standings.of_all(cycles)
     assert common.lines() == []
-    listed, _ = upstreams(cycles, View(order="worst"), standings, common)
+    listed, _ = upstreams(cycles, View(order="worst"), own_standings)
     assert all("1 of 1 load balancers: silent" in each.standing.troubles for each in listed)
 
 
@@ -284,9 +291,9 @@ def test_many_that_wait_for_their_first_tick_are_told_once_and_come_last() -> No
     cycles = {f"up-{n}": Cycle(f"up-{n}", declared(2), tick_s=1.0) for n in range(MANY)}
     cycles["web"] = ticked(declared(), failing={"s1": 3})
     standings = Standings()
-    common = standings.common(cycles)
+    own_standings, common = standings.of_all(cycles)
     assert common.lines() == [f"{MANY} upstreams: wait for their first tick"]
-    listed, _ = upstreams(cycles, View(order="worst"), standings, common)
+    listed, _ = upstreams(cycles, View(order="worst"), own_standings)
     assert listed[0].cycle.name == "web"
     assert [each.standing.troubles for each in listed[1:]] == [()] * MANY
 
