@@ -1,7 +1,12 @@
-"""Complaints about clients that the log has once each, because no client may fill the disk. Pure."""
+"""Complaints about clients that the log has once, or once a minute: no client may fill the disk. Pure."""
+
+from collections.abc import Callable
 
 # Further kinds are not logged.
 MOST_KINDS = 100
+
+# Often enough to show that it still goes on.
+EVERY_S = 60.0
 
 
 class LogOnce:
@@ -15,4 +20,20 @@ class LogOnce:
         if kind in self._logged or len(self._logged) >= MOST_KINDS:
             return False
         self._logged.add(kind)
+        return True
+
+
+class LogRarely:
+    """The time of the last complaint about one matter, which many clients may cause for hours."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._logged_s: float | None = None
+
+    def is_due(self) -> bool:
+        """Return whether to log a complaint now: the last one is a minute old, or there was none."""
+        now_s = self._clock()
+        if self._logged_s is not None and now_s - self._logged_s < EVERY_S:
+            return False
+        self._logged_s = now_s
         return True

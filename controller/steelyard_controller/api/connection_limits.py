@@ -15,10 +15,9 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-log = logging.getLogger("steelyard.controller")
+from steelyard_controller.log_once import LogRarely
 
-# Refused connections are logged once a minute: no client may fill the log.
-COMPLAIN_EVERY_S = 60.0
+log = logging.getLogger("steelyard.controller")
 
 
 class ConnectionLimiter:
@@ -47,9 +46,8 @@ class ConnectionLimiter:
         self.unread_s = unread_s
         self._connections = connections
         self._of_one_client = of_one_client
-        self._clock = clock
         self._inside: Counter[str] = Counter()
-        self._complained_at = -COMPLAIN_EVERY_S
+        self._log_rarely = LogRarely(clock)
 
     @property
     def count(self) -> int:
@@ -74,9 +72,7 @@ class ConnectionLimiter:
             del self._inside[client]
 
     def _refuse(self, why: str) -> bool:
-        now_s = self._clock()
-        if now_s - self._complained_at >= COMPLAIN_EVERY_S:
-            self._complained_at = now_s
+        if self._log_rarely.is_due():
             log.warning("%s; more are closed at once", why, extra={"event": "connections"})
         return False
 

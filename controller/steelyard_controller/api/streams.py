@@ -26,6 +26,7 @@ from starlette.types import Receive, Scope, Send
 from steelyard_controller.api import middleware
 from steelyard_controller.api.problems import ProblemError, retry_later
 from steelyard_controller.api.tokens import ANYBODY
+from steelyard_controller.log_once import LogRarely
 
 log = logging.getLogger("steelyard.controller")
 
@@ -47,9 +48,6 @@ OF_ONE_FORWARDED = OF_ONE_CLIENT // 2
 
 # Pages and `steelyard watch` wait longer, and ask by plain requests meanwhile.
 RETRY_AFTER_S = 5
-
-# Refusals are logged once a minute: no client may fill the log.
-COMPLAIN_EVERY_S = 60.0
 
 # An IPv6 host has all addresses of such a network.
 IPV6_HOST_BITS = 64
@@ -86,9 +84,8 @@ class Streams:
         self._most = most
         self._without_token = without_token
         self._of_one_client = of_one_client
-        self._clock = clock
         self._of_client: Counter[Client] = Counter()
-        self._complained_at_s = -COMPLAIN_EVERY_S
+        self._log_rarely = LogRarely(clock)
         self._waiting: set[asyncio.Task[Any]] = set()
         self._ended = False
 
@@ -124,9 +121,7 @@ class Streams:
                 del self._of_client[client]
 
     def _refusal(self, why: str) -> ProblemError:
-        now_s = self._clock()
-        if now_s - self._complained_at_s >= COMPLAIN_EVERY_S:
-            self._complained_at_s = now_s
+        if self._log_rarely.is_due():
             log.warning("%s; more are refused", why, extra={"event": "streams"})
         # The refused connection is closed: connections are limited, too.
         return ProblemError(
