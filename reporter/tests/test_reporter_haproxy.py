@@ -6,11 +6,10 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from steelyard_protocol.traffic_report import TrafficReport
 from steelyard_protocol.weight_table import State, TablePeer, WeightTable
 
 from testing.daemons import Daemon, free_port
+from testing.handler_server import serving
 from testing.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.integration
@@ -207,18 +207,11 @@ class Rig:
 @pytest.fixture(params=[False])
 def rig(memcached: Daemon, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Rig]:
     """Yield the rig with a running HAProxy, under a master process if the parameter says so."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Answer)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    made = Rig(tmp_path, memcached, server.server_port, master=request.param)
-    try:
+    with serving(_Answer) as port:
+        made = Rig(tmp_path, memcached, port, master=request.param)
         made.haproxy = made.start()
         yield made
         made.stop()
-    finally:
-        server.shutdown()
-        thread.join(PATIENCE_S)
-        server.server_close()
 
 
 class Reports:

@@ -9,11 +9,10 @@ import re
 import signal
 import socket
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -23,6 +22,7 @@ from steelyard_reporter.haproxy.show_stat import HaproxyFault, Process
 from steelyard_reporter.haproxy.windows import Window, Windows
 
 from testing.daemons import Daemon, free_port
+from testing.handler_server import serving
 from testing.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.integration
@@ -161,9 +161,6 @@ Made = Callable[[tuple[int, int], str], Edge]
 @pytest.fixture
 def edge(tmp_path: Path) -> Iterator[Made]:
     """Return a function that starts a HAProxy with a line of `global`, if its version has that option."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Answer)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
 
     def make(least: tuple[int, int], option: str) -> Edge:
         said = subprocess.run(["haproxy", "-v"], capture_output=True, text=True, check=True).stdout
@@ -172,18 +169,13 @@ def edge(tmp_path: Path) -> Iterator[Made]:
         if (int(version[1]), int(version[2])) < least:
             needs = ".".join(map(str, least))
             pytest.skip(f"needs HAProxy {needs} for `{option.split()[-2]}`: name one in STEELYARD_HAPROXY")
-        made = Edge(tmp_path, server.server_port, option)
+        made = Edge(tmp_path, port, option)
         stack.callback(made.stop)
         made.start()
         return made
 
-    try:
-        with contextlib.ExitStack() as stack:
-            yield make
-    finally:
-        server.shutdown()
-        thread.join(PATIENCE_S)
-        server.server_close()
+    with serving(_Answer) as port, contextlib.ExitStack() as stack:
+        yield make
 
 
 def test_counts_of_a_stats_file_are_no_traffic(edge: Made, tmp_path: Path) -> None:

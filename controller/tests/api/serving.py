@@ -18,6 +18,7 @@ from steelyard_controller.leader.election import Election
 from steelyard_controller.messages.keyring import Keyring
 from steelyard_controller.service import Service
 from steelyard_controller.store.interface import Store
+from steelyard_controller.store.lease import Lease
 from steelyard_controller.store.memory_store import MemoryStore
 from steelyard_controller.tick.tick_loop import TickLoop
 from steelyard_protocol.memcached_pool import MemcachedPool
@@ -41,6 +42,22 @@ WEB: dict[str, Any] = {
         {"id": "server-2", "address": "10.0.0.12:80", "baseline": 2},
     ],
 }
+
+
+class Standby(Service):
+    """A service on standby, with a leader that does not exist; without a lease it waits. It has no store."""
+
+    lease: Lease | None = Lease(holder="one", boot="b", url="http://127.0.0.1:1", term=1)
+
+    @property
+    def leader(self) -> Lease | None:
+        """Return the test's lease."""
+        return self.lease
+
+    @property
+    def role(self) -> Any:
+        """Return the role under that lease."""
+        return "standby" if self.lease else "waiting"
 
 
 def service_of(

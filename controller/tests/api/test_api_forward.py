@@ -13,14 +13,13 @@ import pytest
 from steelyard_controller.api.app import create
 from steelyard_controller.api.streams import OF_ONE_FORWARDED
 from steelyard_controller.api.tokens import access
-from steelyard_controller.service import Service
 from steelyard_controller.store.lease import Lease
 
 from testing.daemons import Daemon
 from testing.waiting import PATIENCE_S, wait_until
 
 from ..processes import LOCAL, Controller, Listener, asked_for_a_stream, controller, own_token
-from .serving import ADMIN, AGENT, WEB, bearer, service_of
+from .serving import ADMIN, AGENT, WEB, Standby, bearer, service_of
 
 WEB_URL = "/v1/upstreams/web"
 PEER = "/v1/upstreams/web/peers/server-1"
@@ -121,22 +120,6 @@ def test_a_client_of_the_standby_goes_on_when_the_leader_is_killed(pair: Pair) -
     assert [peer["weight"] for peer in after["peers"]] == [peer["weight"] for peer in before["peers"]]
     again = Listener(pair.standby.url)
     wait_until(lambda: again.of("tick"))
-
-
-class Standby(Service):
-    """A service on standby, without a store behind it."""
-
-    lease: Lease | None = None
-
-    @property
-    def leader(self) -> Lease | None:
-        """Return the test's lease."""
-        return self.lease
-
-    @property
-    def role(self) -> Any:
-        """Return the role under that lease."""
-        return "standby" if self.lease else "waiting"
 
 
 def ask(lease: Lease | None, method: str = "GET", path: str = WEB_URL, **options: Any) -> httpx.Response:

@@ -28,7 +28,6 @@ from steelyard_controller.api.app import create
 from steelyard_controller.api.forward_to_leader import LeaderConnections
 from steelyard_controller.api.tokens import access, named_tokens
 from steelyard_controller.service import NotLeading, Service
-from steelyard_controller.store.lease import Lease
 from steelyard_protocol import derived_keys
 
 from testing.daemons import Daemon
@@ -36,7 +35,7 @@ from testing.waiting import PATIENCE_S
 
 from ..processes import LOCAL, controller
 from . import spellings
-from .serving import ADMIN, AGENT, READ, WEB, bearer, service_of
+from .serving import ADMIN, AGENT, READ, WEB, Standby, bearer, service_of
 
 KEY = b"the shared key of the tests"
 PROXY = "the-proxys-token-of-the-tests"
@@ -98,20 +97,6 @@ class Leader(Service):
         """Note that it is read."""
         self.effects.append(("audit",))
         return []
-
-
-class Standby(Service):
-    """Stands by, with a leader elsewhere."""
-
-    @property
-    def role(self) -> Any:
-        """Return that it stands by."""
-        return "standby"
-
-    @property
-    def leader(self) -> Lease:
-        """Return the leader's lease."""
-        return Lease(holder="one", boot="b", url="http://127.0.0.1:8081", term=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,10 @@ from steelyard_controller.api.app import create
 from steelyard_controller.api.forward_to_leader import LeaderConnections
 from steelyard_controller.api.streams import StreamedResponse
 from steelyard_controller.service import Service
-from steelyard_controller.store.lease import Lease
 
 from testing.waiting import PATIENCE_S
 
-from .serving import service_of
+from .serving import Standby, service_of
 
 READERS = 20
 
@@ -95,20 +94,6 @@ def test_nothing_is_left_of_readers_of_events(reads: bool) -> None:
             assert not service.listeners.any_for("web")
 
     asyncio.run(run())
-
-
-class Standby(Service):
-    """A service on standby."""
-
-    @property
-    def role(self) -> Any:
-        """Return that it stands by."""
-        return "standby"
-
-    @property
-    def leader(self) -> Lease:
-        """Return the leader's lease."""
-        return Lease(holder="one", boot="b", url="http://127.0.0.1:1", term=1)
 
 
 class Endless(httpx.AsyncByteStream):

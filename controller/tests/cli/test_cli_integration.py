@@ -7,12 +7,11 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from steelyard_protocol import wire
 
 from testing import warm_start
 from testing.daemons import Daemon, free_port, memcached_in
+from testing.handler_server import serving
 from testing.waiting import PATIENCE_S, wait_until
 
 from ..examples import report, sample
@@ -251,13 +251,8 @@ def unheard(target: str) -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with serving(Handler) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def test_a_change_that_was_done_unheard_is_no_conflict_at_the_next_controller(
@@ -570,16 +565,10 @@ def test_something_else_that_answers_is_one_line(
     answer: tuple[int, str, bytes], steelyard: Callable[..., Ran]
 ) -> None:
     handler = type("Answer", (_Stranger,), {"answer": answer})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            url = f"http://127.0.0.1:{server.server_port}"
-            for command in (["status"], ["weights", "web"], ["watch"], ["drain", "web", "a"]):
-                ran = steelyard("--url", url, *command)
-                assert (ran.status, ran.out) == (3, "")
-                assert url in ran.err
-                assert len(ran.err.splitlines()) == 1
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(handler) as port:
+        url = f"http://127.0.0.1:{port}"
+        for command in (["status"], ["weights", "web"], ["watch"], ["drain", "web", "a"]):
+            ran = steelyard("--url", url, *command)
+            assert (ran.status, ran.out) == (3, "")
+            assert url in ran.err
+            assert len(ran.err.splitlines()) == 1
