@@ -91,6 +91,8 @@ def main() -> None:
     parser.add_argument("--readers", type=int, default=10, help="further open pages, for the ticks")
     parser.add_argument("--tick-s", type=float, default=3.0)
     options = parser.parse_args()
+    if options.minutes <= 0:
+        parser.error("--minutes must be above 0: rates are per second of it")
     small = {f"shop-{n:04}": SERVERS_OF_EACH for n in range(options.upstreams)}
     worlds = [
         (small, [_list_scene(), Scene(
