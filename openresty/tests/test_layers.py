@@ -46,7 +46,7 @@ ROWS: Mapping[str, tuple[str, ...]] = {
     ),
     "steelyard.phase": (
         "servers stream_pages response request_log balance stream_session",
-        "status_pages limit server_reports",
+        "status_pages limit server_reports retries",
         "request",
         "worker",
         "upstream_sync jobs",

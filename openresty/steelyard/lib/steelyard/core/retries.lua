@@ -1,5 +1,5 @@
---- Retries: which further tries of a request may be used, and why there are no more. The number that a request is
--- granted comes from core/upstream (`tries_after`) and phase/balance (`ask_for_tries`).
+--- Retries: how many tries a request may have beyond its first, which of them may be used, and why there are no
+-- more. phase/retries asks nginx for them.
 --
 -- nginx's own count is no bound: it gives a try back when a pooled connection turns out closed, and a server that dies
 -- of the request closes it just so. Therefore each pass counts its tries, and those beyond its allowance are refused.
@@ -32,6 +32,14 @@ local IDEMPOTENT = set_of([[
 local DECIDED_BY_NGINX = set_of("POST LOCK PATCH")
 
 local _M = { LIMITED_BY_NGINX = "nginx.conf's limit of tries allows no more" }
+
+
+--- Return the tries that a request may have beyond its first: one for each further server, up to the option.
+-- @param retries the option
+-- @param further the number of servers beside the one of the first try
+function _M.allowed(retries, further)
+    return math.max(0, math.min(retries, further))
+end
 
 
 --- Return in words why a request has had all its tries.

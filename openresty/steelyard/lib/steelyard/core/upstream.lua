@@ -19,6 +19,7 @@ local peer_cells = require "steelyard.core.peer_cells"
 local pick_notes = require "steelyard.core.pick_notes"
 local pickers = require "steelyard.core.pickers"
 local request_cost = require "steelyard.core.request_cost"
+local retries = require "steelyard.core.retries"
 local retry_budget = require "steelyard.core.retry_budget"
 local slow_start = require "steelyard.core.slow_start"
 local sticky = require "steelyard.core.sticky"
@@ -194,7 +195,7 @@ function _M:take(weight_table, rung, drift, unhealthy, breathe)
     self.picker, self.picker_name, self.picker_error, self.picker_asked = picker, name, err, asked
     self.rung, self.has_own_limits = rung, has_own_limits
     self.eligible, self.reserve, self.fail_open = eligible, reserve, fail_open
-    self.more_tries = math.max(0, math.min(self.settings.retries, #eligible + #reserve - 1))
+    self.more_tries = retries.allowed(self.settings.retries, #eligible + #reserve - 1)
     self.drift, self.unhealthy, self.starting = drift, unhealthy, starting
     put_in_force(self, weight_table)
     self.changes = self.changes + 1
@@ -265,7 +266,7 @@ end
 --- Return the tries of a request beyond its first, at `peer`. A half-open peer is not among the peers for retries.
 function _M:tries_after(peer)
     if not self.fail_open and self:is_half_open(peer) then
-        return math.min(self.settings.retries, #self.eligible + #self.reserve)
+        return retries.allowed(self.settings.retries, #self.eligible + #self.reserve)
     end
     return self.more_tries
 end

@@ -189,10 +189,10 @@ local OPTIONS = {
     { name = "shards", unset = 32, check = within(WHOLE, 1, 1000), taken_by = "phase/worker", single_upstream = true },
     -- A request that lost two servers gets one more chance. nginx's own default has no bound, which multiplies an
     -- overload.
-    { name = "retries", default = 2, check = within(WHOLE, 0, 100), taken_by = "phase/balance", stream = true },
+    { name = "retries", default = 2, check = within(WHOLE, 0, 100), taken_by = "core/upstream", stream = true },
     { name = "retry_budget", default = {}, check = retry_budget.of_option, taken_by = "core/upstream" },
     { name = "idempotent_methods", unset = "IANA's idempotent methods", check = retries.methods_of_option,
-      taken_by = "phase/balance" },
+      taken_by = "phase/retries" },
     { name = "max_conns", unset = "no limit", check = within(WHOLE, 1, 1000000), taken_by = "core/upstream" },
     { name = "queue", unset = "no queue", check = queue, taken_by = "phase/limit" },
     { name = "priority", unset = "one class", check = variable_or_function, taken_by = "phase/limit" },

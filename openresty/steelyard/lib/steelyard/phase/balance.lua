@@ -11,17 +11,16 @@ local platform = require "steelyard.io.platform"
 local request = require "steelyard.phase.request"
 local request_end = require "steelyard.io.request_end"
 local request_entry = require "steelyard.core.request_entry"
-local retries = require "steelyard.core.retries"
-local untried_peers = require "steelyard.core.untried_peers"
+local retries = require "steelyard.phase.retries"
 local worker = require "steelyard.phase.worker"
 
 local ngx = ngx
 local get_last_failure, set_current_peer = balancer.get_last_failure, balancer.set_current_peer
-local set_more_tries, keep_alive = balancer.set_more_tries, platform.keep_alive
-local set_timeouts = balancer.set_timeouts
-local recreate_request, set_header, get_method = balancer.recreate_request, ngx.req.set_header, ngx.req.get_method
+local keep_alive, set_timeouts = platform.keep_alive, balancer.set_timeouts
+local recreate_request, set_header = balancer.recreate_request, ngx.req.set_header
 local is_internal, make_room = ngx.req.is_internal, ended_requests.make_room
 local reserve, entry_of_request, choose, weigh = request_entry.reserve, request.entry, request.choose, request.weigh
+local grant_retries, why_no_retry = retries.grant, retries.refusal
 
 -- NGX_BUSY, which ngx_lua does not name: nginx answers 502, "no live upstreams".
 local NO_LIVE_UPSTREAMS = -3
@@ -111,76 +110,6 @@ local function first_peer(entry, live)
         peer = choose(live, entry)
     end
     return peer
-end
-
-
---- Ask nginx for fewer tries than it has just reduced, until it takes the number; return that.
-local function tries_of_nginx(more_tries)
-    local reduced
-    repeat
-        more_tries = more_tries - 1
-        reduced = select(2, set_more_tries(more_tries))
-    until not reduced or more_tries == 0
-    return more_tries
-end
-
-
---- Ask nginx for the tries that the request may have beyond the first, and note them. nginx.conf may allow fewer
--- (`proxy_next_upstream_tries`). There are none while the budget is spent: the request then ends as its first try does,
--- with the server's own answer if it has one.
-local function ask_for_tries(live, entry, peer)
-    local more_tries, budget, over_budget = live:tries_after(peer), live.retry_budget, false
-    local is_spare = more_tries == 0 and live.settings.retries > 0
-    if is_spare and platform.asks_for_spare then
-        more_tries = 1
-    end
-    if budget then
-        budget:count()
-        over_budget = more_tries > 0 and budget.spent and budget:is_spent()
-    end
-    if over_budget then
-        more_tries = 0
-    elseif more_tries > 0 then
-        local _, reduced = set_more_tries(more_tries)
-        if reduced then
-            more_tries = tries_of_nginx(more_tries)
-        end
-    elseif is_spare then
-        more_tries = 1 -- nginx gives it back unasked
-    end
-    local retry = entry.retry
-    retry.allowed, retry.is_spare, retry.over_budget = more_tries, is_spare, over_budget
-end
-
-
---- Tell whether a spare try is beyond nginx.conf's limit. nginx counts what it gave back beyond the limit, too, so this
--- is known only if it was not asked for more tries.
-local function is_beyond_limit()
-    local _, reduced = set_more_tries(0)
-    return reduced ~= nil
-end
-
-
---- If the request may not be tried again, the status to answer with, and the reason; nil if it may.
-local function refusal(live, entry)
-    local last, method, budget = request.outcomes(entry)[entry.tries.n], get_method(), live.retry_budget
-    local tries, retry = entry.tries, entry.retry
-    if tries.n - tries.from >= retry.allowed then
-        return last.status or 502, retries.why_no_more(
-            retry, tries.n - tries.from, live.settings.retries, untried_peers.count(live, tries, tries.from))
-    end
-    local status = retry.is_spare and retries.refusal(last)
-    if status then
-        return status
-    elseif retry.is_spare and is_beyond_limit() then
-        return last.status or 502, retries.LIMITED_BY_NGINX
-    elseif not retries.may_be_sent_again(method, last, live.settings.idempotent_methods) then
-        return last.status or 502, method .. " is not sent twice"
-    elseif budget and not budget:take() then
-        worker.retry_refused(live.name)
-        return last.status or 502, "the retry budget is spent"
-    end
-    worker.dict:incr("retries/" .. live.name, 1, 0)
 end
 
 
@@ -284,10 +213,10 @@ function _M.balance(name)
         if peer then
             -- A later location of this request would be internal, too, and has another context.
             entry.context = counted and is_internal() and ngx.ctx or nil
-            ask_for_tries(live, entry, peer)
+            grant_retries(live, entry, peer)
         end
     else
-        local status, why = refusal(live, entry)
+        local status, why = why_no_retry(live, entry)
         if status then
             return end_as(status, entry, counted, why)
         end
