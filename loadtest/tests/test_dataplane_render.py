@@ -19,7 +19,7 @@ PLAIN = "\nupstream web {\n    keepalive 67;\n}\n"
 SHARDED = "\nupstream web_00 {\n}\n\nupstream web_01 {\n}\n"
 SERVERS = peers(3, 20002)
 PROGRAMS = Programs(
-    wrk=None, nginx="nginx", backend_nginx="nginx", memcached=None, haproxy=None, envoy=None,
+    wrk=None, nginx="nginx", backend_nginx="nginx", memcached=None,
     modules=dict.fromkeys(((), LUA, FAIR, VNSWRR), ("/modules/lua.so",)), versions={},
 )  # fmt: skip
 

@@ -198,7 +198,7 @@ def test_wrk_is_asked_for_every_percentile() -> None:
 
 def test_what_is_missing_is_named_with_its_package() -> None:
     nothing = Programs(
-        wrk=None, nginx="nginx", backend_nginx="nginx", memcached=None, haproxy=None, envoy=None,
+        wrk=None, nginx="nginx", backend_nginx="nginx", memcached=None,
         modules={}, versions={},
     )  # fmt: skip
     assert why_missing("wrk", nothing) == "wrk is not installed (apt-get install wrk)"

@@ -106,7 +106,7 @@ def test_an_unknown_contender_is_refused_with_a_list_of_the_known_ones() -> None
 
 
 def test_a_contender_that_is_not_installed_says_how_to_get_it() -> None:
-    programs = replace(find_programs.find(None), sglang=None)
+    programs = replace(find_programs.find(None), others={})
     why = balancers.why_missing(BY_NAME["sglang-cache_aware"], programs)
     assert why == "not installed (.venv/bin/uv pip install --require-hashes -r requirements/inference.txt)"
     assert Path(__file__).parents[2].joinpath("requirements/inference.txt").exists()

@@ -21,7 +21,7 @@ from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_loadtest.machine.programs import Programs
 from steelyard_loadtest.rig.balancers import Balancer
 from steelyard_loadtest.rig.place import Place
-from steelyard_loadtest.rig.proxies import HAProxy
+from steelyard_loadtest.rig.proxies.haproxy import HAProxy
 from steelyard_loadtest.scenario.algorithms import BY_NAME, DEFAULT
 from steelyard_loadtest.scenario.definition import Load, Scenario, Server
 from steelyard_protocol import sample_record, wire

@@ -13,7 +13,8 @@ from steelyard_loadtest.machine.programs import Programs
 from steelyard_loadtest.rig import render
 from steelyard_loadtest.rig.balancers import why_missing
 from steelyard_loadtest.rig.place import Place
-from steelyard_loadtest.rig.proxies import part, steelyard_blocks
+from steelyard_loadtest.rig.proxies import PROXIES
+from steelyard_loadtest.rig.proxies.steelyard import steelyard_blocks
 from steelyard_loadtest.scenario.algorithms import ALGORITHMS, BY_NAME, Algorithm
 
 from testing.daemons import free_port
@@ -78,8 +79,8 @@ def test_the_program_itself_accepts_every_configuration(algorithm: Algorithm, tm
     config = str(conf.config)
     conf.config.write_text(render.configuration(conf, NAMES))
     command = {
-        "haproxy": [programs().haproxy or "haproxy", "-c", "-f", config],
-        "envoy": [programs().envoy or "envoy", "-c", config, "--mode", "validate", "--log-level", "error"],
+        "haproxy": [programs().path("haproxy"), "-c", "-f", config],
+        "envoy": [programs().path("envoy"), "-c", config, "--mode", "validate", "--log-level", "error"],
     }.get(
         algorithm.program,
         [
@@ -124,7 +125,7 @@ def test_least_time_is_the_configuration_of_least_conn_with_another_directive_an
     assert old.replace("        least_conn;\n", "        least_time last_byte inflight;\n") == new
     newer = replace(programs(), nginx_least_time="/opt/nginx")
     named = replace(conf, place=replace(conf.place, programs=newer))
-    assert part(named).command[0] == "/opt/nginx"
+    assert PROXIES[named.algorithm.program].part(named).command[0] == "/opt/nginx"
 
 
 @pytest.mark.parametrize("servers", [3, 2000])

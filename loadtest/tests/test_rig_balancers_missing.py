@@ -57,7 +57,7 @@ def at(folder: Path, seen: Programs, memcached: int = 1, redis: int = 1) -> Plac
 
 
 def test_what_is_not_installed_names_its_package_and_does_not_start(tmp_path: Path) -> None:
-    without = replace(programs(), haproxy=None, envoy=None, modules={**programs().modules, LUA: None})
+    without = replace(programs(), others={}, modules={**programs().modules, LUA: None})
     for name, package in (
         ("haproxy-tcp", "apt-get install haproxy"),
         ("envoy-cswrr", "scripts/setup --with-bench"),

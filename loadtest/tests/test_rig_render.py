@@ -42,7 +42,7 @@ SCENARIO = Scenario(
 )
 NAMES = tuple(SCENARIO.weights)
 PROGRAMS = Programs(
-    wrk=None, nginx="nginx", backend_nginx="nginx", memcached=None, haproxy=None, envoy=None,
+    wrk=None, nginx="nginx", backend_nginx="nginx", memcached=None,
     modules=dict.fromkeys(((), LUA, STREAM_LUA, FAIR, VNSWRR), ("/modules/some.so",)), versions={},
 )  # fmt: skip
 

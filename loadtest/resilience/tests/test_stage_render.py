@@ -11,7 +11,7 @@ from steelyard_resilience.stage.layout import Place
 
 PROGRAMS = Programs(
     wrk=None, nginx="/usr/sbin/nginx", backend_nginx="/usr/sbin/nginx", memcached="/usr/bin/memcached",
-    haproxy=None, envoy=None, modules={LUA: ("/modules/ndk.so", "/modules/lua.so")}, versions={},
+    modules={LUA: ("/modules/ndk.so", "/modules/lua.so")}, versions={},
 )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from steelyard_loadtest.machine.errors import SetupError
-from steelyard_loadtest.machine.programs import FAIR, LUA, STREAM_LUA, VNSWRR, Programs
+from steelyard_loadtest.machine.programs import FAIR, LUA, OTHERS, STREAM_LUA, VNSWRR, Programs
 from steelyard_loadtest.reporting.conditions import UNKNOWN, version_of
 
 
@@ -24,19 +24,13 @@ def find(nginx: str | None, *, least_time: str | None = None) -> Programs:
     least_time_nginx = least_time and shutil.which(least_time)
     if least_time and not least_time_nginx:
         raise SetupError(f"there is no nginx at --nginx-least-time {least_time}")
-    haproxy = shutil.which("haproxy")
-    # Python packages bring them, in the folder of this Python.
-    envoy, sglang = (
-        shutil.which(name) or shutil.which(Path(sys.executable).with_name(name))
-        for name in ("envoy", "sglang-router")
-    )
+    found = {name: _path(program.command) for name, program in OTHERS.items()}
+    others = {name: path for name, path in found.items() if path}
     asked = {
         "wrk": (wrk, "-v", r"(\d[\d.]*\S*) \["),
         "nginx": (measured, "-V", r"version: (\S+)"),
         "nginx for least_time": (least_time_nginx, "-V", r"version: (\S+)"),
-        "HAProxy": (haproxy, "-v", r"version (\S+)"),
-        "Envoy": (envoy, "--version", r"/(\d+\.\d+\.\d+)/"),
-        "sglang-router": (sglang, "--version", r"(\d+\.\d[\w.]*)"),
+        **{OTHERS[name].title: (path, *OTHERS[name].version) for name, path in others.items()},
     }
     versions = {
         name: version_of([program, flag], pattern)
@@ -48,13 +42,16 @@ def find(nginx: str | None, *, least_time: str | None = None) -> Programs:
         nginx=measured,
         backend_nginx=backend,
         memcached=shutil.which("memcached"),
-        haproxy=haproxy,
-        envoy=envoy,
-        sglang=sglang,
+        others=others,
         nginx_least_time=least_time_nginx,
         modules={names: modules(measured, names) for names in (LUA, STREAM_LUA, FAIR, VNSWRR)},
         versions=versions,
     )
+
+
+def _path(command: str) -> str | None:
+    """Return the file of a command, or None; Python packages bring some, in the folder of this Python."""
+    return shutil.which(command) or shutil.which(Path(sys.executable).with_name(command))
 
 
 def look_in_system_folders() -> None:

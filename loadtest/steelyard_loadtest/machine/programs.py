@@ -1,7 +1,12 @@
-"""The programs that can be measured: their paths and versions, and the missing ones. Pure."""
+"""The programs that can be measured: their paths and versions, and the missing ones.
 
+Pure but for reading programs.toml, which is part of the code.
+"""
+
+import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 LUA = ("ndk_http_module", "ngx_http_lua_module")
 STREAM_LUA = ("ngx_stream_module", "ngx_stream_lua_module")
@@ -15,6 +20,24 @@ LUA_ALONE = "balancer_by_lua"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OtherProgram:
+    """A program beside nginx that can be measured; the fields are explained in programs.toml."""
+
+    title: str
+    command: str
+    version: tuple[str, str]
+    install: str
+    config: str = ""
+
+
+OTHERS = {
+    name: OtherProgram(**row | {"version": tuple(row["version"])})
+    for name, row in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
+}
+"""By an algorithm's program."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Programs:
     """Paths of programs (None: not here), the modules that nginx has to load for each set, and versions."""
 
@@ -22,9 +45,8 @@ class Programs:
     nginx: str
     backend_nginx: str
     memcached: str | None
-    haproxy: str | None
-    envoy: str | None
-    sglang: str | None = None
+    others: Mapping[str, str] = field(default_factory=dict)
+    """Those of OTHERS that are here."""
     nginx_least_time: str | None = None
     """An nginx given for this method, which is in nginx since 1.31 only."""
     modules: Mapping[tuple[str, ...], tuple[str, ...] | None]
@@ -41,14 +63,8 @@ class Programs:
             if program != "steelyard" or self.memcached:
                 return None
             return "needs memcached (apt-get install memcached)"
-        if program in (
-            from_where := {
-                "haproxy": "apt-get install haproxy",
-                "envoy": "scripts/setup --with-bench",
-                "sglang": ".venv/bin/uv pip install --require-hashes -r requirements/inference.txt",
-            }
-        ):
-            return None if getattr(self, program) else f"not installed ({from_where[program]})"
+        if program in OTHERS:
+            return None if program in self.others else f"not installed ({OTHERS[program].install})"
         if method.startswith(LEAST_TIME):
             return None if self.nginx_least_time else "needs an nginx from 1.31 on (--nginx-least-time PATH)"
         if self.needs(program, method) is not None:
@@ -57,6 +73,10 @@ class Programs:
             package = "on Debian: apt-get install libnginx-mod-http-upstream-fair"
             return f"{self.nginx} has no ngx_http_upstream_fair_module ({package})"
         return f"{self.nginx} is not Tengine (--nginx PATH)"
+
+    def path(self, program: str) -> str:
+        """Return the file of one of OTHERS; its command's name if it is not here."""
+        return self.others.get(program, OTHERS[program].command)
 
     def nginx_for(self, method: str) -> str:
         """Return the nginx that has a method; by default the one to measure."""

@@ -17,7 +17,9 @@ from steelyard_loadtest.machine.programs import STREAM_LUA, Programs
 from steelyard_loadtest.rig import render
 from steelyard_loadtest.rig.control import Control
 from steelyard_loadtest.rig.place import Place
-from steelyard_loadtest.rig.proxies import PROXIES, Proxy, steelyard_blocks
+from steelyard_loadtest.rig.proxies import PROXIES
+from steelyard_loadtest.rig.proxies.proxy import Proxy
+from steelyard_loadtest.rig.proxies.steelyard import steelyard_blocks
 from steelyard_loadtest.scenario.algorithms import Algorithm
 from steelyard_loadtest.scenario.definition import Scenario
 

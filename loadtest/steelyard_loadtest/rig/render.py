@@ -11,17 +11,11 @@ from steelyard_protocol.sample_record import INDICATORS
 from steelyard_loadtest.cluster import nginx
 from steelyard_loadtest.cluster.nginx import Nginx, Steelyard
 from steelyard_loadtest.cluster.parts import HOST, UPSTREAM
-from steelyard_loadtest.machine.programs import STREAM_LUA
+from steelyard_loadtest.machine.programs import OTHERS, STREAM_LUA
 from steelyard_loadtest.rig.place import Place
 from steelyard_loadtest.scenario.algorithms import Algorithm
 from steelyard_loadtest.scenario.definition import Scenario
 from steelyard_loadtest.templates import render_file
-
-FILES = {"haproxy": "haproxy.cfg", "envoy": "envoy.yaml"}
-"""A program's configuration; all others have nginx.conf."""
-
-TEMPLATES = {"nginx": "native.conf", "haproxy": FILES["haproxy"]}
-"""The template of a program's configuration; Steelyard's has options of its own."""
 
 CLIENTS = 2000
 """The largest number of users in a scenario: the last level of `paper`."""
@@ -116,7 +110,8 @@ class BalancerConfig:
     @property
     def config(self) -> Path:
         """Return the balancer's configuration file."""
-        return self.folder / FILES.get(self.algorithm.program, "nginx.conf")
+        program = OTHERS.get(self.algorithm.program)
+        return self.folder / (program.config if program else "nginx.conf")
 
     @property
     def endpoints(self) -> Path:
@@ -179,7 +174,8 @@ def configuration(conf: BalancerConfig, members: Sequence[str]) -> str:
     servers = conf.backends(members)
     if conf.algorithm.program == "envoy":
         return envoy_yaml(_envoy(conf, servers))
-    if template := TEMPLATES.get(conf.algorithm.program):
+    if not conf.algorithm.ours:
+        template = "native.conf" if conf.config.name == "nginx.conf" else conf.config.name
         values = {"conf": conf, "nginx": conf.nginx, "servers": servers, "upstream": UPSTREAM}
         return render_file(nginx.TEMPLATES / template, values)
     place = conf.place

@@ -23,9 +23,9 @@ from steelyard_loadtest.machine.errors import ProgramError, SetupError
 from steelyard_loadtest.machine.network import divide_cpus
 from steelyard_loadtest.measurements.trials import Reading
 from steelyard_loadtest.rig import cpu_limits
+from steelyard_loadtest.rig.answering_servers import start_answering
 from steelyard_loadtest.rig.counters import Counters
 from steelyard_loadtest.rig.place import Files, Place, agent_config, agent_part, server_part
-from steelyard_loadtest.rig.proxies import start_answering
 from steelyard_loadtest.scenario.definition import Scenario
 from steelyard_loadtest.server.cpu_limit import write_quota
 

@@ -5,14 +5,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, TypeAdapter, with_config
+from pydantic import AfterValidator, ConfigDict, TypeAdapter, with_config
 from steelyard_controller import laws
 
 from steelyard_loadtest.machine import picker_list
+from steelyard_loadtest.machine.programs import OTHERS
 
-Program = Literal["direct", "nginx", "steelyard", "haproxy", "envoy", "sglang"]
+PROGRAMS = ("direct", "nginx", "steelyard", *OTHERS)
+
+
+def _program(name: str) -> str:
+    if name not in PROGRAMS:
+        raise ValueError(f"there is no program {name!r}; there are: {', '.join(PROGRAMS)}")
+    return name
+
+
+Program = Annotated[str, AfterValidator(_program)]
 Weights = Literal["equal", "true", "reversed"]
 
 PICKERS = sorted((each.name for each in picker_list.listed()), key=lambda name: name != picker_list.DEFAULT)
@@ -30,6 +40,8 @@ class Algorithm:
     method: str = ""
     """nginx: the upstream's directive; ours: the picker; HAProxy: `balance`; Envoy: `lb_policy`; otherwise
     the program's own word for it."""
+    adaptive: bool = False
+    """The method itself uses something that it measures, such as requests in flight."""
     law: str = ""
     """The controller's law; "" without a controller."""
     weights: Weights = "equal"
@@ -67,17 +79,8 @@ class Algorithm:
     @property
     def adapts(self) -> bool:
         """Return whether its shares depend on anything measured."""
-        return self.ours or bool(self.fed_by) or self.method in _ADAPTIVE
+        return self.ours or bool(self.fed_by) or self.adaptive
 
-
-_ADAPTIVE = (
-    "least_conn;",
-    "least_time last_byte inflight;",
-    "random two least_conn;",
-    "fair;",
-    "leastconn",
-    "LEAST_REQUEST",
-)
 
 FEW = (
     "nginx-rr", "nginx-least_conn", "nginx-random2", "haproxy-leastconn", "envoy-least_request",

@@ -10,7 +10,7 @@ from steelyard_loadtest.machine.find_programs import find
 from steelyard_loadtest.machine.programs import LUA
 from steelyard_loadtest.reporting.conditions import version_of
 from steelyard_loadtest.reporting.publish import write_text
-from steelyard_loadtest.rig.proxies import steelyard_blocks
+from steelyard_loadtest.rig.proxies.steelyard import steelyard_blocks
 
 from steelyard_resilience import CHECKOUT
 from steelyard_resilience.stage import hosts, layout
@@ -30,10 +30,10 @@ def place(folder: Path, settings: Settings) -> Place:
     """Find the programs. Raises SetupError with the missing packages."""
     programs = find(None)
     missing = sorted({package for program, package in PACKAGES.items() if shutil.which(program) is None})
-    haproxy = settings.front != "haproxy" or programs.haproxy
+    haproxy = settings.front != "haproxy" or "haproxy" in programs.others
     installed = {"memcached": programs.memcached, "libnginx-mod-http-lua": programs.modules[LUA] is not None}
     missing += [package for package, is_there in {**installed, "haproxy": haproxy}.items() if not is_there]
-    if settings.front == "envoy" and programs.envoy is None:
+    if settings.front == "envoy" and "envoy" not in programs.others:
         raise SetupError("Envoy is not installed: scripts/setup --with-bench")
     if missing:
         raise SetupError(f"not installed: {', '.join(missing)} (apt-get install {' '.join(missing)})")

@@ -108,7 +108,7 @@ def daemons(settings: Settings, place: Place) -> tuple[Part, ...]:
     if settings.front == "haproxy":
         daemons += [_on(place, EDGE, each) for each in _haproxy(address[EDGE], store[MEMCACHED], place)]
     if settings.front == "envoy":
-        config, program = place.folder / "envoy.yaml", place.programs.envoy or "envoy"
+        config, program = place.folder / "envoy.yaml", place.programs.path("envoy")
         daemons.append(_on(place, EDGE, parts.envoy(hosts.FRONT_PORTS["envoy"], config, program=program)))
     log = place.folder / "logs" / "nginx.log"
     edge = _on(place, EDGE, parts.nginx(hosts.WEB_PORT, place.folder, log=log, program=place.programs.nginx))
