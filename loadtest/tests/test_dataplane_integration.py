@@ -2,6 +2,7 @@
 
 import csv
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,12 +13,33 @@ pytestmark = pytest.mark.integration
 
 COMMAND = [sys.executable, "-m", "steelyard_loadtest", "dataplane"]
 
+# wrk knows no rate, and at full speed it takes both CPUs from other tests. So each connection pauses first.
+SLOWER_WRK = """#!/bin/sh
+for each; do
+  case $each in --script=*) echo "function delay() return 20 end" >> "${{each#--script=}}" ;; esac
+done
+exec {wrk} "$@"
+"""
 
-def test_a_small_run_measures_ours_beside_nginx_s_and_writes_its_files(tmp_path: Path) -> None:
+
+@pytest.fixture
+def slower_wrk(tmp_path: Path) -> dict[str, str]:
+    """Return an environment whose wrk sends 50 requests a second on each connection."""
+    program = tmp_path / "bin" / "wrk"
+    program.parent.mkdir()
+    program.write_text(SLOWER_WRK.format(wrk=shutil.which("wrk")))
+    program.chmod(0o700)
+    return os.environ | {"PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"}
+
+
+def test_a_small_run_measures_ours_beside_nginx_s_and_writes_its_files(
+    tmp_path: Path, slower_wrk: dict[str, str]
+) -> None:
     out = tmp_path / "out"
     # Within one second a busy machine may not answer once.
     flags = ["--peers", "3", "--rounds", "1", "--seconds", "2", "--only", "direct,nginx-swrr,vnswrr"]
-    done = subprocess.run([*COMMAND, *flags, "--out", str(out)], capture_output=True, text=True, timeout=110)
+    command = [*COMMAND, *flags, "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110, env=slower_wrk)
     assert done.returncode == 0, done.stderr
     assert "| Steelyard vnswrr | " in done.stdout
     with (out / "dataplane.csv").open(newline="") as lines:
