@@ -50,6 +50,7 @@ class Stage:
         """IP addresses by host."""
         self._parts = layout.daemons(settings, self._place)
         self._daemons: dict[str, Daemon] = {}
+        self._last_leader: str | None = None
         self._network = Network(self.addresses)
         self._hosts_file = folder.resolve() / "hosts"
         self._pool = ThreadPoolExecutor(THREADS, "look")
@@ -131,12 +132,18 @@ class Stage:
     def why_not_well(self) -> str | None:
         """Return why not all is well; None if every part runs and has the others' current state.
 
-        Takes at most two seconds. Safe for several threads at a time.
+        Takes at most two seconds, three when another controller leads than at the last look. Safe for
+        several threads at a time.
         """
         status = self._pool.submit(self.status)
-        overviews = {name: self._pool.submit(self._overview, name) for name in hosts.CONTROLLERS}
+        # An overview costs a controller more than its readiness. So ask the previous leader meanwhile, and
+        # all of them only while none is known.
+        asked = hosts.CONTROLLERS if self._last_leader is None else (self._last_leader,)
+        overviews = {name: self._pool.submit(self._overview, name) for name in asked}
         readiness = self._readiness_of_all()
-        leader = wellness.leader(readiness)
+        self._last_leader = leader = wellness.leader(readiness)
+        if leader is not None and leader not in overviews:
+            overviews[leader] = self._pool.submit(self._overview, leader)
         stopped = (daemon.why_not_running() for daemon in self._daemons.values())
         return wellness.why_not_well(
             self._settings,
