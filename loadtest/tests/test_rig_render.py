@@ -160,7 +160,7 @@ def test_each_of_several_has_a_folder_and_a_name_of_its_own_and_all_send_reports
     config = render.configuration(third, NAMES)
     assert 'lb = "edge-3"' in config
     assert "share_in_flight = true" in config
-    assert "share_in_flight" not in text("steelyard-8")
+    assert "share_in_flight = false" in text("steelyard-8")
     web = controller("steelyard-8")
     assert web == controller(DEFAULT) | {"load_balancers": [f"edge-{number}" for number in range(1, 9)]}
 

@@ -11,7 +11,7 @@ from openresty.tests.nginx_process import Edge, one_upstream
 from openresty.tests.rig import Rig
 from openresty.tests.test_max_conns import clients as clients
 from openresty.tests.test_max_conns import edge_before, gates, hold
-from openresty.tests.test_share_in_flight import others, wait_for_state
+from openresty.tests.test_share_in_flight import BALANCERS, others, wait_for_state
 from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
@@ -32,7 +32,7 @@ def publish(rig: Rig, made: list[Backend], generation: int, weights: list[int] |
         (one.name, one.address, weight, "up")
         for one, weight in zip(made, weights or [1] * len(made), strict=True)
     ]
-    rig.publish(rows, generation=generation, picker="bounded_hash")
+    rig.publish(rows, generation=generation, picker="bounded_hash", reporters=BALANCERS)
 
 
 def served(rig: Rig, names: str) -> list[Backend]:

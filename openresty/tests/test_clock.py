@@ -10,6 +10,7 @@ import pytest
 
 from openresty.tests.nginx_process import Edge, one_upstream
 from openresty.tests.rig import Rig
+from openresty.tests.test_share_in_flight import BALANCERS
 
 pytestmark = pytest.mark.integration
 
@@ -110,7 +111,7 @@ def test_a_stepped_clock_keeps_no_server_out_at_any_stage(rig: Rig, clock: Clock
     for upstream in ("web", *STAGES):
         servers = [well] if upstream == "web" else [sick[upstream], *([] if upstream in FULL else [well])]
         peers = [(each.name, each.address, 10, "up") for each in servers]
-        rig.publish(peers, generation=1, upstream=upstream, picker="vnswrr2")
+        rig.publish(peers, generation=1, upstream=upstream, picker="vnswrr2", reporters=BALANCERS)
     edge = stages(rig, clock)
     for upstream in ("web", *STAGES):
         edge.wait_for(1, upstream=upstream)
@@ -158,7 +159,7 @@ def test_a_stepped_clock_keeps_no_server_out_at_any_stage(rig: Rig, clock: Clock
         sick[name].statuses.clear()
     assert refused == [503]
     assert {name for name in STAGES if not gets(edge, name, 3)} == set()
-    rig.publish([("well", well.address, 10, "up")], generation=2)
+    rig.publish([("well", well.address, 10, "up")], generation=2, reporters=BALANCERS)
     edge.wait_for(2)
     about = edge.status()["share_in_flight"]
     assert (about["state"], about["errors"]) == ("alone", 0)

@@ -4,7 +4,7 @@ import pytest
 
 from openresty.tests.nginx_process import Edge, one_upstream
 from openresty.tests.rig import Rig
-from openresty.tests.test_share_in_flight import ANSWER_S, balancer, exchange, wait_for_state
+from openresty.tests.test_share_in_flight import ANSWER_S, balancer, exchange, publish, wait_for_state
 
 pytestmark = pytest.mark.integration
 
@@ -110,7 +110,7 @@ def test_jobs_go_on_after_their_timers_were_dropped(rig: Rig) -> None:
 
 def test_the_exchange_and_ejection_go_on_after_timers_were_dropped(rig: Rig) -> None:
     _, b = made = [rig.backend(name) for name in "ab"]
-    rig.publish([(each.name, each.address, 10, "up") for each in made], generation=1, picker="vnswrr2")
+    publish(rig, made, generation=1)
     for each in made:
         each.delays_s["/"] = ANSWER_S
     eject = "eject = { interval_s = 0.5, requests = 5, base_s = 60 }"

@@ -10,7 +10,7 @@ import pytest
 from openresty.tests.backend import Backend
 from openresty.tests.nginx_process import Edge
 from openresty.tests.rig import Rig
-from openresty.tests.test_share_in_flight import balancer, exchange, of_others, wait_for_state
+from openresty.tests.test_share_in_flight import BALANCERS, balancer, exchange, of_others, wait_for_state
 
 pytestmark = pytest.mark.integration
 
@@ -26,7 +26,13 @@ def limited(rig: Rig, max_conns: int, picker: str = "vnswrr2") -> Backend:
     """Start a server that answers at once, and keeps requests for /held."""
     server = rig.backend("a")
     server.holds["/held"] = threading.Event()
-    rig.publish([("a", server.address, 10, "up")], generation=1, picker=picker, max_conns=max_conns)
+    rig.publish(
+        [("a", server.address, 10, "up")],
+        generation=1,
+        picker=picker,
+        max_conns=max_conns,
+        reporters=BALANCERS,
+    )
     return server
 
 
@@ -69,7 +75,9 @@ def test_a_server_s_own_limit_is_over_all_of_them_too(rig: Rig, clients: ThreadP
     server = rig.backend("a")
     server.holds["/held"] = threading.Event()
     own = {"a": {"max_conns": 3}}
-    rig.publish([("a", server.address, 10, "up")], generation=1, picker="vnswrr", of_peers=own)
+    rig.publish(
+        [("a", server.address, 10, "up")], generation=1, picker="vnswrr", of_peers=own, reporters=BALANCERS
+    )
     first, second = (balancer(rig, name) for name in ("edge-1", "edge-2"))
     with held(rig, first, clients, server, 3):
         rig.wait_until(lambda: second.get().status == 503, "the second knows of three")

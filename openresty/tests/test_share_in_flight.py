@@ -24,6 +24,7 @@ ZERO = 4294967296  # a counter's start
 PREFIX = "steelyard:1:in_flight:"
 DRIP_S = 0.04  # below the time-out of a read
 ANSWER_S = 0.05  # of the servers: longer than the age of the figures
+BALANCERS = ["edge-1", "edge-2"]  # as tables name them
 
 
 class Between:
@@ -102,14 +103,22 @@ def servers(rig: Rig, names: str = "ab") -> list[Backend]:
     made = [rig.backend(name) for name in names]
     for backend in made:
         backend.delays_s["/"] = ANSWER_S
-    rig.publish([(each.name, each.address, 10, "up") for each in made], generation=1, picker="vnswrr2")
+    publish(rig, made, generation=1)
     return made
+
+
+def publish(
+    rig: Rig, made: list[Backend], *, generation: int, reporters: list[str] = BALANCERS, upstream: str = "web"
+) -> None:
+    """Publish servers with the default picker in a table that names these load balancers."""
+    rows = [(each.name, each.address, 10, "up") for each in made]
+    rig.publish(rows, generation=generation, picker="vnswrr2", reporters=reporters, upstream=upstream)
 
 
 def balancer(
     rig: Rig, name: str, *, port: int = 0, workers: int = 1, option: str = "true", more: str = ""
 ) -> Edge:
-    """Start an nginx of this name that shares its requests in flight."""
+    """Start an nginx of this name that may share its requests in flight."""
     options = f"share_in_flight = {option}, upstreams = {{ web = {{}} }}, {more}"
     http = one_upstream(port or rig.memcached.port, options, "}").replace('lb = "edge-1"', f'lb = "{name}"')
     edge = rig.edge_of(http, workers=workers, folder=name)
@@ -226,14 +235,37 @@ def test_alone_it_asks_once_a_second_whether_it_still_is(rig: Rig) -> None:
     assert not edge.complaints()
 
 
-def test_it_is_off_by_default_and_the_page_says_so(rig: Rig) -> None:
+def test_the_option_turns_it_off_and_the_page_says_so(rig: Rig) -> None:
     servers(rig)
-    edge = balancer(rig, "edge-1", option="nil")
+    edge = balancer(rig, "edge-1", option="false")
     edge.shares(4)
     about = exchange(edge)
     assert about["state"] == "off"
-    assert about["error"] == "the option share_in_flight is not set"
+    assert about["error"] == "the option share_in_flight is false"
     assert rig.memcached.get(f"{PREFIX}epoch") is None
+
+
+def test_by_default_it_begins_and_ends_as_tables_name_another_load_balancer(
+    rig: Rig, clients: ThreadPoolExecutor
+) -> None:
+    made = servers(rig)
+    publish(rig, made, generation=1, reporters=[])
+    first, second = (balancer(rig, name, option="nil") for name in BALANCERS)
+    with first.under_load(1), second.under_load(1):
+        for edge in (first, second):
+            wait_for_state(rig, edge, "alone")
+            assert others(edge) == {"a": None, "b": None}
+        assert rig.memcached.get(f"{PREFIX}epoch") is None  # Memcached was told nothing
+        publish(rig, made, generation=2)
+        with held(rig, first, clients, 6, 6):
+            for edge in (first, second):
+                wait_for_state(rig, edge, "on")
+            rig.wait_until(lambda: of_others(second) >= 6, "the second knows of six")
+            publish(rig, made, generation=3, reporters=["edge-1"])
+            wait_for_state(rig, first, "alone")
+            rig.wait_until(lambda: others(first) == {"a": None, "b": None}, "it goes by its own requests")
+            # The second one has the table, too, which names another load balancer for it.
+            rig.wait_until(lambda: of_others(second) == 0, "the first has taken its figures back")
 
 
 def test_a_memcached_without_meta_commands_is_named_and_picks_go_on(rig: Rig, between: Between) -> None:
@@ -371,8 +403,7 @@ def test_a_server_that_leaves_and_is_back_has_what_is_open_there_and_no_ghost(
         rig.wait_until(lambda: of_others(second) == 8, "the second knows of all eight")
         at_a = others(second)["a"]
         for generation, made in ((2, [a]), (3, [a, b])):
-            rows = [(each.name, each.address, 10, "up") for each in made]
-            rig.publish(rows, generation=generation, picker="vnswrr2")
+            publish(rig, made, generation=generation)
             for edge in (first, second):
                 edge.wait_for(generation)
         rig.wait_until(
@@ -391,7 +422,7 @@ def test_a_server_of_two_upstreams_has_what_is_in_flight_there_for_both(
 ) -> None:
     _, b = servers(rig)
     b.holds["/api"] = threading.Event()
-    rig.publish([("b", b.address, 10, "up")], generation=1, picker="vnswrr2", upstream="api")
+    publish(rig, [b], generation=1, upstream="api")
     options = "share_in_flight = true, upstreams = { web = {}, api = {} },"
     location = """
     location /api { proxy_pass http://api; }

@@ -185,7 +185,10 @@ def test_load_balancers_tell_each_other_of_their_connections(
     rig: Rig, tmp_path: Path, servers: list[Greeter]
 ) -> None:
     a, b = servers
-    rig.publish([("a", a.address, 1, "up"), ("b", b.address, 1, "up")], generation=1, picker="vnswrr2")
+    rig.publish(
+        [("a", a.address, 1, "up"), ("b", b.address, 1, "up")], generation=1, picker="vnswrr2",
+        reporters=["edge-1-tcp", "edge-2-tcp"],
+    )  # fmt: skip
     options = "share_in_flight = true, upstreams = { web = {} }"
     with contextlib.ExitStack() as stack:
         edges = []

@@ -196,7 +196,7 @@ def configuration(conf: BalancerConfig, members: Sequence[str]) -> str:
         "memcached": [f"{HOST}:{place.memcached_port}"],
         "controller": [f"http://{HOST}:{place.api_port}"] if place.api_port else None,
         "lb": f"edge-{conf.number}",
-        "share_in_flight": conf.algorithm.shares_in_flight or None,
+        "share_in_flight": conf.algorithm.shares_in_flight,
         "upstreams": {UPSTREAM: {"bootstrap": bootstrap, "shards": count or None, **conf.algorithm.options}},
     }
     ours = Steelyard(

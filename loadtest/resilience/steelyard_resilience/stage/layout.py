@@ -226,7 +226,6 @@ def nginx_conf(settings: Settings, place: Place, blocks: str) -> str:
             "fetch_interval_s": 0.5,
             "hold_s": 60.0,
             "drift_s": 300.0,
-            "share_in_flight": True,
             "upstreams": {hosts.UPSTREAM: {"bootstrap": servers, "check": check, "max_conns": MAX_CONNS}},
         },
         secrets={"key": place.secret("key"), "controller_token": place.secret("read-token")},

@@ -33,12 +33,14 @@ describe("the options", function()
         end
     end)
 
-    it("share requests in flight if set so, within a share of a core", function()
+    it("share requests in flight, within a share of a core, unless it is turned off", function()
         for given, share in pairs({ [true] = 0.02, [{}] = 0.02, [{ cpu_share = 0.1 }] = 0.1 }) do
             assert.equal(share, options.check(with({ share_in_flight = given })).share_in_flight.cpu_share)
         end
-        assert.is_nil(options.check(with()).share_in_flight)
-        assert.is_nil(options.check(with({ share_in_flight = false })).share_in_flight)
+        assert.equal(0.02, options.check(with()).share_in_flight.cpu_share)
+        local off = with()
+        off.share_in_flight = false
+        assert.is_nil(options.check(off).share_in_flight)
         for given, message in pairs({
             [7] = "option `share_in_flight` must be true, false or a table",
             [{ cpu_share = 2 }] = "share_in_flight.cpu_share", [{ cpu = 1 }] = "share_in_flight.cpu",

@@ -193,7 +193,7 @@ local OPTIONS = {
     { name = "drift_s", default = 300, check = within(SECONDS, 1, 86400),
       read_as = "limits.drift_s", taken_by = "core/ladder" },
     { name = "allow", default = {}, check = allowed_networks, taken_by = "phase/status_pages" },
-    { name = "share_in_flight", default = false, check = share_in_flight, taken_by = "phase/worker" },
+    { name = "share_in_flight", default = true, check = share_in_flight, taken_by = "phase/worker" },
 }
 
 local _M = {

@@ -58,6 +58,7 @@ function _M.new(memory, cells)
     return setmetatable({
         memory = memory, -- so that it is not collected
         cells = cells, live = false, shared = shared,
+        used = false, -- whether `live` was ever true in this worker: else picks have nothing to look at
         sent = ffi.cast("int32_t *", shared + 1), -- cell -> this nginx's part of its counter
     }, mt)
 end
@@ -102,6 +103,7 @@ end
 --- Note whether there are figures of the last second: picks use them while there are. Call it now and then.
 function _M:look(now)
     self.live = self:is_live(now)
+    self.used = self.used or self.live
 end
 
 

@@ -4,6 +4,8 @@
 -- sets the time between rounds, by their CPU time. The loop touches no request: the results go into the memory that
 -- the workers share. After a failed exchange, picks go by this nginx's own requests, as without the loop.
 --
+-- It says nothing to Memcached while no table names another load balancer.
+--
 -- All load balancers must meet at one Memcached. Among several it is the first by name that answers, whatever the order
 -- of their declaration. A round has one deadline: a Memcached that drips its answer counts as one that does not answer.
 
@@ -22,6 +24,9 @@ local DEADLINE_S = 0.1
 
 -- Rounds of one timer: its memory in nginx grows while it runs.
 local ROUNDS = 500
+
+-- How often the tables are looked at while none names another load balancer.
+local ALONE_S = 1
 
 -- The pause after a failure: a Memcached that refuses costs a connection each time.
 local AGAIN_S = 1
@@ -45,13 +50,13 @@ local mt = { __index = _M }
 
 --- Make the loop of a worker. The workers must share memory.
 -- @param parts dict, store (io/table_store), stats (core/peer_stats), others (core/others_in_flight), random,
---   memcached: its servers, cpu_share: how much of a CPU the loop may take, and upstreams: function() that
---   returns the upstreams of now, by name
+--   lb: this load balancer's name, memcached: its servers, cpu_share: how much of a CPU the loop may take, and
+--   upstreams: function() that returns the upstreams of now, by name
 function _M.new(parts)
     local servers = { unpack(parts.memcached) }
     table.sort(servers, function(a, b) return a.name < b.name end)
     return setmetatable({
-        dict = parts.dict, store = parts.store, others = parts.others, servers = servers,
+        dict = parts.dict, store = parts.store, others = parts.others, lb = parts.lb, servers = servers,
         exchange = in_flight_exchange.new(parts.others, parts.stats, parts.random),
         pace = exchange_pace.new(parts.cpu_share), upstreams = parts.upstreams,
         by_cell = {}, known_upstreams = nil, addresses = {}, -- what the targets were made of
@@ -61,11 +66,23 @@ function _M.new(parts)
 end
 
 
---- The cells of an upstream's servers by address, if its picks go by requests in flight; else nil. Servers of
--- nginx.conf alone are left out: other load balancers may have others.
-local function shared_addresses(live)
+--- Tell whether an upstream's table names a load balancer beside this one. The list in nginx.conf names none.
+local function has_another_balancer(live, lb)
+    for name in pairs(live.known and live.known.reporters or {}) do
+        if name ~= lb then
+            return true
+        end
+    end
+    return false
+end
+
+
+--- The cells of an upstream's servers by address, if its picks go by requests in flight and other load balancers send
+-- requests there; else nil. Servers of nginx.conf alone are left out: other load balancers may have others.
+local function shared_addresses(self, live)
     local picks_by_in_flight = live.picker ~= nil and (live.picker.by_in_flight or live.limited_of_all)
-    if picks_by_in_flight and live.rung ~= "bootstrap" and live.rung ~= "none" then
+    if picks_by_in_flight and live.rung ~= "bootstrap" and live.rung ~= "none"
+       and has_another_balancer(live, self.lb) then
         return live.addresses
     end
 end
@@ -76,8 +93,9 @@ local function take_targets(self)
     local addresses, same, upstreams = self.addresses, true, self.upstreams()
     self.pace.limited = false
     for name, live in pairs(upstreams) do
-        self.pace.limited = self.pace.limited or live.limited_of_all
-        same = same and addresses[name] == shared_addresses(live)
+        local shared = shared_addresses(self, live)
+        self.pace.limited = self.pace.limited or shared ~= nil and live.limited_of_all
+        same = same and addresses[name] == shared
     end
     if same and self.known_upstreams == upstreams then
         return
@@ -85,7 +103,7 @@ local function take_targets(self)
     local targets, by_cell, before = {}, {}, self.by_cell
     addresses = {}
     for name, live in pairs(upstreams) do
-        addresses[name] = shared_addresses(live)
+        addresses[name] = shared_addresses(self, live)
         for address, cell in pairs(addresses[name] or {}) do
             if cell ~= peer_cells.NONE and not by_cell[cell] then
                 local known = before[cell]
@@ -206,14 +224,20 @@ local function request_in(self, state)
 end
 
 
---- Note the state for the pages, and log when a failure begins or ends.
-local function note(self, state, err)
+--- Note the state for the pages.
+local function show(self, state, err)
     if state ~= self.noted or err ~= self.noted_err then
         self.dict:set("exchange/state", state)
         self.dict:set("exchange/error", err or "")
         self.noted, self.noted_err = state, err
     end
-    if state ~= "at rest" and self.store:outcome_changed("!exchange", err and "failed" or "ok") then
+end
+
+
+--- Note the state of an exchange, and log when a failure begins or ends.
+local function note(self, state, err)
+    show(self, state, err)
+    if self.store:outcome_changed("!exchange", err and "failed" or "ok") then
         if err then
             ngx.log(ngx.WARN, "steelyard: requests in flight are not exchanged with other load balancers (", err,
                     "); picks go by this nginx's own")
@@ -241,8 +265,14 @@ local function round(self)
     local began, now, exchange, pace = clock.thread_cpu(), clock.now(), self.exchange, self.pace
     take_targets(self)
     local state, wait_s = pace:next(now, exchange:count(), exchange:turns(), exchange:survey(now))
-    if state == "at rest" then
-        note(self, state)
+    if next(self.addresses) == nil then
+        if not self.sharing then
+            show(self, "alone")
+            return ALONE_S
+        end
+        state = "alone" -- once more, to take the figures back
+    elseif state == "at rest" then
+        show(self, state)
         return wait_s
     end
     local ok, err = self.socket, nil

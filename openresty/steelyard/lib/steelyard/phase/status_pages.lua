@@ -178,7 +178,7 @@ end
 local function exchange_of()
     local dict, others = worker.dict, worker.others
     if not others then
-        local why = worker.options.share_in_flight and worker.stats_problem or "the option share_in_flight is not set"
+        local why = worker.options.share_in_flight and worker.stats_problem or "the option share_in_flight is false"
         return { state = "off", error = why, errors = 0 }
     end
     local shared, age_s = others.shared, others:age_s(clock.now())

@@ -264,7 +264,7 @@ local function make_jobs(options)
         return
     end
     _M.exchange = exchange_loop.new({
-        dict = dict, store = store, stats = _M.stats, others = _M.others, random = math.random,
+        dict = dict, store = store, stats = _M.stats, others = _M.others, random = math.random, lb = options.lb,
         memcached = options.memcached, cpu_share = options.share_in_flight.cpu_share, upstreams = upstreams_now,
     })
     _M.failures = failure_exchange.new({

@@ -196,7 +196,8 @@ function _M:pick(key)
         return self.keyless:pick()
     end
     local place, now, choice, stats = ring:place(key), self.now(), self.keyless.candidates, self.stats
-    if self.others then
+    local others = self.others
+    if others and others.used then
         choice:weigh_others(self.peers[ring.owners[place]])
     end
     if stats.reported and not choice:by_others() then

@@ -193,7 +193,8 @@ end
 --- Return the next peer on the ring; nil if there is none.
 function _M:first()
     local first = self.turns:pick()
-    if first and (self.others or self.stats.reported) then
+    local others = self.others
+    if first and (others and others.used or self.stats.reported) then
         self:weigh_others(first)
     end
     return first
