@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from steelyard_loadtest.inference.contenders import BY_NAME, SIZES, SLOWED, scenario
+from steelyard_loadtest.inference.contenders import BY_NAME, ROUTERS, SIZES, SLOWED, scenario
 from steelyard_loadtest.inference.figures import EngineReading, Run, Stream, figures, rows
 from steelyard_loadtest.inference.page import page
 from steelyard_loadtest.measurements.trials import Trial
@@ -84,7 +84,7 @@ def test_the_page_has_a_row_each_and_says_who_is_missing_and_why(tmp_path: Path)
 
 def test_contenders_with_weights_get_the_sizes_and_ours_is_configured_as_the_example() -> None:
     assert scenario(("nginx-rr",), quick=True).weights == SIZES
-    assert {one.weights for one in BY_NAME.values() if one.program != "sglang"} == {"true"}
+    assert {one.weights for one in BY_NAME.values() if one.program not in ROUTERS} == {"true"}
     example = (Path(__file__).parents[2] / "openresty/examples/inference.conf").read_text(encoding="utf-8")
     ours = BY_NAME["steelyard-prefix"]
     assert all(name in example for name in ours.options)

@@ -19,7 +19,7 @@ from pymemcache.client.base import Client
 from steelyard_loadtest.machine import find_programs, http_ask
 from steelyard_loadtest.machine.errors import ProgramError
 from steelyard_loadtest.machine.programs import Programs
-from steelyard_loadtest.rig.balancers import Balancer
+from steelyard_loadtest.rig.balancers import Balancer, why_missing
 from steelyard_loadtest.rig.place import Place
 from steelyard_loadtest.rig.proxies.haproxy import HAProxy
 from steelyard_loadtest.scenario.algorithms import BY_NAME, DEFAULT
@@ -43,6 +43,9 @@ FAMILIES = (
     "haproxy-tcp",
     "envoy-round_robin",
     "envoy-steelyard",
+    "nginx-least_time",
+    "traefik-leasttime",
+    "caddy-least_conn",
 )
 SCENARIO = Scenario(
     name="three",
@@ -167,6 +170,8 @@ def answers(url: str, count: int) -> Counter[str]:
 def test_it_answers_loses_no_request_when_servers_leave_and_join_and_is_gone_afterwards(
     name: str, webs: Mapping[str, Web], place: Place
 ) -> None:
+    if why := why_missing(BY_NAME[name], programs()):
+        pytest.skip(why)
     children = set(psutil.Process().children(recursive=True))
     lost: list[object] = []
     over = threading.Event()

@@ -70,15 +70,14 @@ def test_what_is_not_installed_names_its_package_and_does_not_start(tmp_path: Pa
 
 def test_least_time_is_there_where_an_nginx_that_takes_it_is_named(tmp_path: Path) -> None:
     algorithm = BY_NAME["nginx-least_time"]
-    assert "--nginx-least-time PATH" in (why_missing(algorithm, programs()) or "")
+    assert "--nginx-least-time PATH" in (why_missing(algorithm, replace(programs(), others={})) or "")
     program = tmp_path / "nginx-1.31"
     program.write_text("#!/bin/sh\necho 'nginx version: nginx/1.31.5' >&2\n")
     program.chmod(0o755)
     named = find_programs.find(None, least_time=str(program))
     assert why_missing(algorithm, named) is None
-    assert named.versions["nginx for least_time"] == "nginx/1.31.5"
-    assert named.nginx_for(algorithm.method) == str(program)
-    assert named.nginx_for("least_conn;") == programs().nginx
+    assert named.versions["nginx mainline"] == "nginx/1.31.5"
+    assert (named.path("nginx-mainline"), named.nginx) == (str(program), programs().nginx)
     with pytest.raises(SetupError, match="no nginx at --nginx-least-time /nowhere/nginx"):
         find_programs.find(None, least_time="/nowhere/nginx")
 

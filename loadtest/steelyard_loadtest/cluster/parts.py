@@ -15,6 +15,9 @@ HOST = "127.0.0.1"
 UPSTREAM = "web"
 """The upstream's name for agents, controllers and balancers."""
 
+ONE_CPU = {"GOMAXPROCS": "1"}
+"""A Go program's threads that run at a time; nginx and HAProxy have as many workers or threads."""
+
 Flag = str | int | float | Path | None
 """A flag's value; None leaves the flag out."""
 
@@ -127,6 +130,26 @@ def sglang(port: int, urls: Iterable[str], policy: str, metrics_port: int, *, pr
     words = flags({"host": HOST, "port": port, **own, "worker_startup_check_interval": 1})
     command = (program, "launch", *words, "--worker-urls", *urls)
     return Part(name="sglang-router", command=command, port=port, order=5)
+
+
+def vllm(port: int, urls: Iterable[str], policy: str, metrics_port: int, *, program: str) -> Part:
+    """Return a vllm-router before the engines at these URLs."""
+    own: dict[str, Flag] = {"policy": policy, "prometheus_port": metrics_port, "log_level": "error"}
+    words = flags({"host": HOST, "port": port, **own, "worker_startup_check_interval": 1})
+    command = (program, *words, "--worker-urls", *urls)
+    return Part(name="vllm-router", command=command, port=port, order=5)
+
+
+def traefik(port: int, config: Path, *, program: str = "traefik") -> Part:
+    """Return a Traefik that runs on one CPU at a time."""
+    command = (program, f"--configfile={config}")
+    return Part(name="traefik", command=command, port=port, order=5, environment=ONE_CPU)
+
+
+def caddy(port: int, config: Path, *, program: str = "caddy") -> Part:
+    """Return a Caddy that runs on one CPU at a time."""
+    command = (program, "run", "--config", str(config))
+    return Part(name="caddy", command=command, port=port, order=5, environment=ONE_CPU)
 
 
 def _python(module: str, words: Iterable[str], *, name: str, order: int, port: int | None = None) -> Part:

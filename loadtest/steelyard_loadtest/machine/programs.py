@@ -4,7 +4,7 @@ Pure but for reading programs.toml, which is part of the code.
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,8 +12,6 @@ LUA = ("ndk_http_module", "ngx_http_lua_module")
 STREAM_LUA = ("ngx_stream_module", "ngx_stream_lua_module")
 FAIR = ("ngx_http_upstream_fair_module",)
 VNSWRR = ("ngx_http_upstream_vnswrr_module",)
-
-LEAST_TIME = "least_time "
 
 LUA_ALONE = "balancer_by_lua"
 """A method that is only two phases in Lua: the lower bound for any balancer written in it."""
@@ -25,13 +23,13 @@ class OtherProgram:
 
     title: str
     command: str
-    version: tuple[str, str]
     install: str
+    version: Sequence[str] = ()
     config: str = ""
 
 
 OTHERS = {
-    name: OtherProgram(**row | {"version": tuple(row["version"])})
+    name: OtherProgram(**row)
     for name, row in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
 }
 """By an algorithm's program."""
@@ -47,8 +45,6 @@ class Programs:
     memcached: str | None
     others: Mapping[str, str] = field(default_factory=dict)
     """Those of OTHERS that are here."""
-    nginx_least_time: str | None = None
-    """An nginx given for this method, which is in nginx since 1.31 only."""
     modules: Mapping[tuple[str, ...], tuple[str, ...] | None]
     versions: Mapping[str, str]
 
@@ -65,8 +61,6 @@ class Programs:
             return "needs memcached (apt-get install memcached)"
         if program in OTHERS:
             return None if program in self.others else f"not installed ({OTHERS[program].install})"
-        if method.startswith(LEAST_TIME):
-            return None if self.nginx_least_time else "needs an nginx from 1.31 on (--nginx-least-time PATH)"
         if self.needs(program, method) is not None:
             return None
         if method == "fair;":
@@ -77,10 +71,6 @@ class Programs:
     def path(self, program: str) -> str:
         """Return the file of one of OTHERS; its command's name if it is not here."""
         return self.others.get(program, OTHERS[program].command)
-
-    def nginx_for(self, method: str) -> str:
-        """Return the nginx that has a method; by default the one to measure."""
-        return (self.nginx_least_time if method.startswith(LEAST_TIME) else None) or self.nginx
 
     def needs(self, program: str, method: str) -> tuple[str, ...] | None:
         """Return the modules that nginx must load for a balancer; None if it does not have them."""

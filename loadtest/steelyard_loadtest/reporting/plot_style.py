@@ -21,7 +21,14 @@ from steelyard_protocol import whole_file
 ORANGE, BLUE, GREEN, PINK = "#D55E00", "#0072B2", "#009E73", "#CC79A7"
 YELLOW, SKY, BLACK = "#E69F00", "#56B4E9", "#000000"
 COLORS = (ORANGE, BLUE, GREEN, PINK, YELLOW, SKY, BLACK)
-PROGRAMS = {"steelyard": ORANGE, "nginx": BLUE, "haproxy": GREEN, "envoy": PINK}
+PROGRAMS = {
+    "steelyard": ORANGE,
+    "nginx": BLUE,
+    "haproxy": GREEN,
+    "envoy": PINK,
+    "nginx-mainline": SKY,
+    "traefik": YELLOW,
+}
 
 INK, REFERENCE, FAINT = "#222222", "#555555", "#777777"
 DASHES = ("-", "--", "-.", ":")

@@ -109,10 +109,10 @@ class Balancer:
     def _conf(self, stack: contextlib.ExitStack, number: int) -> render.BalancerConfig:
         algorithm = self._algorithm
         socket = None
-        if algorithm.program == "haproxy":
+        if PROXIES[algorithm.program].has_socket:
             # A folder of its own, because a socket's path may have about 100 characters at most.
             short = tempfile.TemporaryDirectory(prefix="steelyard-lab-")
-            socket = Path(stack.enter_context(short)) / "haproxy.sock"
+            socket = Path(stack.enter_context(short)) / "admin.sock"
         conf = render.BalancerConfig(
             algorithm=algorithm,
             place=replace(self._place, balancer_port=self._ports[number - 1]),

@@ -87,7 +87,7 @@ class Backend:
 class BalancerConfig:
     """The values of a balancer's configuration: its place, its servers in order, its limits.
 
-    socket: HAProxy's command socket. upstream: our upstream block from `steelyard-upstream`. clients:
+    socket: where a program takes commands. upstream: our upstream block from `steelyard-upstream`. clients:
     connections at a time. number: its number among several, from 1.
     """
 
@@ -115,8 +115,8 @@ class BalancerConfig:
 
     @property
     def endpoints(self) -> Path:
-        """Return the file in which Envoy finds its servers."""
-        return self.folder / "endpoints.json"
+        """Return the file in which Envoy or Traefik finds its servers."""
+        return self.folder / ("servers.yaml" if self.algorithm.program == "traefik" else "endpoints.json")
 
     @property
     def log(self) -> Path:
@@ -232,6 +232,12 @@ def endpoints(conf: BalancerConfig, members: Sequence[str]) -> str:
         "endpoints": [{"lb_endpoints": [server.endpoint for server in conf.backends(members)]}],
     }
     return json.dumps({"resources": [assignment]}, indent=1) + "\n"
+
+
+def traefik_servers(conf: BalancerConfig, members: Sequence[str]) -> str:
+    """Return the file in which Traefik finds these servers."""
+    values = {"conf": conf, "servers": conf.backends(members), "upstream": UPSTREAM}
+    return render_file(nginx.TEMPLATES / "traefik-servers.yaml", values)
 
 
 def shards(upstream: str) -> int:

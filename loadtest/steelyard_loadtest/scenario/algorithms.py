@@ -82,21 +82,28 @@ class Algorithm:
         return self.ours or bool(self.fed_by) or self.adaptive
 
 
+CONTENDERS = (
+    "nginx-least_time", "nginx-least_time-header", "nginx-mainline-least_conn", "haproxy-random2",
+    "traefik-wrr", "traefik-p2c", "traefik-leasttime", "caddy-least_conn", "caddy-random_choose",
+)  # fmt: skip
+"""Methods that became free or the default lately, and programs beside nginx, HAProxy and Envoy."""
+
 FEW = (
-    "nginx-rr", "nginx-least_conn", "nginx-random2", "haproxy-leastconn", "envoy-least_request",
-    "envoy-cswrr", "envoy-steelyard", "steelyard",
+    "nginx-rr", "nginx-least_conn", "nginx-least_time", "haproxy-leastconn",
+    "envoy-least_request", "envoy-cswrr", "envoy-steelyard", "steelyard",
 )  # fmt: skip
 USUAL = (
     "nginx-rr", "nginx-wrr", "nginx-least_conn", "nginx-wleast_conn", "nginx-random2", "nginx-hash",
-    "nginx-fair", "nginx-least_time",
+    "nginx-fair",
     "haproxy-roundrobin", "haproxy-leastconn", "haproxy-leastconn-agent", "haproxy-steelyard",
+    *CONTENDERS,
     "envoy-round_robin", "envoy-least_request", "envoy-cswrr", "envoy-steelyard",
     "envoy-steelyard-round_robin",
     "steelyard", "steelyard-steelyard-vnswrr", "steelyard-steelyard-least_conn",
     "steelyard-steelyard-peak_ewma", "steelyard-paper-vnswrr", "steelyard-cswrr-vnswrr2",
     "steelyard-static-vnswrr2", "steelyard-static-peak_ewma",
 )  # fmt: skip
-SETS = {"usual": USUAL, "few": FEW}
+SETS = {"usual": USUAL, "few": FEW, "contenders": CONTENDERS}
 """The algorithms that these words stand for in a scenario's list."""
 
 DEFAULT = f"steelyard-steelyard-{picker_list.DEFAULT}"
@@ -119,7 +126,7 @@ def with_those_of(file: Path, ours: Sequence[Algorithm]) -> tuple[Algorithm, ...
     tables = tomllib.loads(file.read_text(encoding="utf-8"))
     known = [{"name": name, "program": name.partition("-")[0]} | fields for name, fields in tables.items()]
     others = TypeAdapter(tuple[Algorithm, ...]).validate_python(known)
-    before = [algorithm for algorithm in others if algorithm.program in ("direct", "nginx")]
+    before = [algorithm for algorithm in others if algorithm.program in ("direct", "nginx", "nginx-mainline")]
     return (*before, *ours, *(algorithm for algorithm in others if algorithm not in before))
 
 

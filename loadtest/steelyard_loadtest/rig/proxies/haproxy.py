@@ -26,6 +26,8 @@ SOCKET_S = 10.0
 class HAProxy(Proxy):
     """HAProxy; its servers change by its command socket, or by what a controller answers."""
 
+    has_socket = True
+
     @staticmethod
     def part(conf: BalancerConfig) -> Part:
         """Return it as a part of a cluster; its configuration need not be there yet."""

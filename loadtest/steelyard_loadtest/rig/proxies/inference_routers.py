@@ -8,18 +8,31 @@ from steelyard_loadtest.rig.proxies.proxy import Proxy
 from steelyard_loadtest.rig.render import BalancerConfig
 
 
-class Sglang(Proxy):
+class _Router(Proxy):
+    """A router without a configuration file."""
+
+    def _write(self, members: Sequence[str]) -> None:
+        """Write nothing."""
+
+
+class Sglang(_Router):
     """sglang-router."""
 
     @staticmethod
     def part(conf: BalancerConfig) -> Part:
         """Return it as a part of a cluster."""
-        place = conf.place
-        urls = [f"http://{address}" for address in conf.addresses.values()]
-        program = place.programs.path("sglang")
-        return parts.sglang(
-            place.balancer_port, urls, conf.algorithm.method, place.follow_port, program=program
-        )
+        return parts.sglang(*_arguments(conf), program=conf.place.programs.path("sglang"))
 
-    def _write(self, members: Sequence[str]) -> None:
-        """Write nothing: there is no file."""
+
+class Vllm(_Router):
+    """vllm-router."""
+
+    @staticmethod
+    def part(conf: BalancerConfig) -> Part:
+        """Return it as a part of a cluster."""
+        return parts.vllm(*_arguments(conf), program=conf.place.programs.path("vllm"))
+
+
+def _arguments(conf: BalancerConfig) -> tuple[int, list[str], str, int]:
+    urls = [f"http://{address}" for address in conf.addresses.values()]
+    return conf.place.balancer_port, urls, conf.algorithm.method, conf.place.follow_port

@@ -15,8 +15,12 @@ class Nginx(Proxy):
     @staticmethod
     def part(conf: BalancerConfig) -> Part:
         """Return it as a part of a cluster; its configuration need not be there yet."""
-        program = conf.place.programs.nginx_for(conf.algorithm.method)
-        return parts.nginx(conf.place.balancer_port, conf.folder, log=conf.log, program=program)
+        programs, port = conf.place.programs, conf.place.balancer_port
+        # nginx with our Lua is the measured one, too.
+        program = (
+            programs.path("nginx-mainline") if conf.algorithm.program == "nginx-mainline" else programs.nginx
+        )
+        return parts.nginx(port, conf.folder, log=conf.log, program=program)
 
     def set_members(self, names: Sequence[str]) -> None:
         """Reload; requests under way end in the old worker."""

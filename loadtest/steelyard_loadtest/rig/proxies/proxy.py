@@ -1,5 +1,6 @@
 """A balancer under test as a process: what all programs have in common (I/O)."""
 
+import os
 from collections.abc import Collection, Sequence
 
 from steelyard_loadtest.cluster import parts
@@ -20,12 +21,17 @@ class Proxy:
     A subclass is a program: it has the command, and its own way to let servers come and go.
     """
 
+    has_socket = False
+    """Whether it takes commands at a Unix socket, BalancerConfig.socket."""
+
     def __init__(self, conf: BalancerConfig, control: Control | None, cpus: Collection[int] | None) -> None:
         self._conf, self._control = conf, control
         self._before_start()
         self._write(tuple(conf.addresses))
         conf.log.write_text("")  # the previous one's last words are not this one's
-        self.process = Process(self.part(conf).command, conf.log, cpus)
+        part = self.part(conf)
+        environment = os.environ | part.environment
+        self.process = Process(part.command, conf.log, cpus, environment=environment)
         self.beside: Process | None = None
         """Processes that run beside it until its end; `wait` starts them."""
 
