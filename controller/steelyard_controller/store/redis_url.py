@@ -29,6 +29,13 @@ _SEVERAL = re.compile(
 
 _PORTS = {"sentinel": 26379, "cluster": 6379}
 
+# The options of redis-py that a URL of one server may have. redis-py takes some others as text, so that
+# decode_responses=False is true. For an unknown one it raises a TypeError at the first connection.
+_SERVER_OPTIONS = {
+    *("host", "port", "path", "connection_class", "db", "username", "password", "protocol", "client_name"),
+    *("socket_timeout", "socket_connect_timeout", "socket_keepalive"),
+    *("health_check_interval", "max_connections"),
+}
 _TLS_OPTIONS = {"ssl_ca_certs", "ssl_cert_reqs", "ssl_certfile", "ssl_keyfile", "ssl_check_hostname"}
 _SENTINEL_OPTIONS = {"sentinel_username", "sentinel_password"}
 
@@ -49,8 +56,9 @@ class RedisUrl:
 
 def parse(url: str) -> RedisUrl:
     """Read a URL; raise ValueError with the remedy."""
-    if url.split("://")[0] in {"redis", "rediss", "unix"} and "://" in url:
-        return RedisUrl(kind="server", options=_options(url))
+    scheme, separator, _ = url.partition("://")
+    if scheme in {"redis", "rediss", "unix"} and separator:
+        return RedisUrl(kind="server", options=_server(scheme, url))
     parts = _SEVERAL.fullmatch(url)
     if parts is None:
         raise ValueError(FORMS)
@@ -63,10 +71,8 @@ def parse(url: str) -> RedisUrl:
     for name in ("host", "port", "connection_class"):
         options.pop(name, None)
     allowed = {"username", "password"} | (_TLS_OPTIONS if parts["scheme"] == "rediss" else set())
-    unknown = sorted({*options} - allowed - (_SENTINEL_OPTIONS if kind == "sentinel" else set()))
-    if unknown:
-        hint = f": write it as rediss+{kind}://" if {*unknown} <= _TLS_OPTIONS else ""
-        raise ValueError(f"a URL of this kind has no option {ascii(unknown[0])[1:-1]}{hint}")
+    unknown = {*options} - allowed - (_SENTINEL_OPTIONS if kind == "sentinel" else set())
+    _refuse(unknown, f"rediss+{kind}")
     if parts["scheme"] == "rediss":
         options["ssl"] = True
     sentinel = {name: value for name, value in options.items() if name.startswith("ssl")}
@@ -75,6 +81,25 @@ def parse(url: str) -> RedisUrl:
     if database:
         options["db"] = database
     return RedisUrl(kind=kind, hosts=hosts, primary=primary, options=options, sentinel_options=sentinel)
+
+
+def _server(scheme: str, url: str) -> dict[str, Any]:
+    options = _options(url)
+    _refuse({*options} - _SERVER_OPTIONS - (_TLS_OPTIONS if scheme == "rediss" else set()), "rediss")
+    path = urllib.parse.unquote(urllib.parse.urlsplit(url).path)
+    # redis-py would take /1/2 for the database 12, and /production for 0.
+    if scheme != "unix" and not re.fullmatch(r"/?(\d{1,5}/?)?", path, re.ASCII):
+        raise ValueError(
+            "after the host comes the database, a number: redis://host:6379/0; with the name of a primary at "
+            "Sentinels, write redis+sentinel://"
+        )
+    return options
+
+
+def _refuse(unknown: set[str], tls_scheme: str) -> None:
+    if unknown:
+        hint = f": write it as {tls_scheme}://" if unknown <= _TLS_OPTIONS else ""
+        raise ValueError(f"a URL of this kind has no option {ascii(min(unknown))[1:-1]}{hint}")
 
 
 def _options(url: str) -> dict[str, Any]:

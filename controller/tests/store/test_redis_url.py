@@ -27,6 +27,22 @@ def test_a_cluster_has_nodes_and_no_database() -> None:
     assert redis_url.parse("redis+cluster://a/0").hosts == (("a", 6379),)
 
 
+@pytest.mark.parametrize(
+    ("url", "database"),
+    [
+        ("redis://a", 0),
+        ("redis://a/", 0),
+        ("redis://:p%2F1@a:1/12", 12),
+        ("rediss://a/3/?ssl_ca_certs=/ca.pem&socket_timeout=2", 3),
+        ("redis://a/0?db=4&client_name=x&health_check_interval=30", 4),
+        ("unix:///run/1/redis.sock?db=5", 5),
+    ],
+)
+def test_the_database_of_one_server(url: str, database: int) -> None:
+    parsed = redis_url.parse(url)
+    assert (parsed.kind, parsed.options.get("db", 0)) == ("server", database)
+
+
 @given(st.text(min_size=1, max_size=20), st.text(min_size=1, max_size=20))
 def test_any_user_and_password_can_be_written(user: str, password: str) -> None:
     written = [urllib.parse.quote(each, safe="") for each in (user, password)]
@@ -49,6 +65,13 @@ def test_any_user_and_password_can_be_written(user: str, password: str) -> None:
         ("redis+cluster://a?sentinel_password=s3cret", "no option sentinel_password"),
         ("redis+cluster://a?ssl_ca_certs=x", r"no option ssl_ca_certs: write it as rediss\+cluster"),
         ("redis+sentinel://a/main?s3cret=1", "no option"),
+        ("redis://:s3cret@a/1/2", "the database, a number"),
+        ("redis://a/production", "the database, a number"),
+        ("rediss://a/mymaster/0", r"the database, a number.*redis\+sentinel://"),
+        ("redis://a/-1", "the database, a number"),
+        ("redis://a/0?decode_responses=False", "no option decode_responses"),
+        ("unix:///run/redis.sock?s3cret=1", "no option"),
+        ("redis://a?ssl_ca_certs=x", "no option ssl_ca_certs: write it as rediss://"),
     ],
 )
 def test_a_wrong_url_says_what_to_write(url: str, says: str) -> None:
