@@ -122,7 +122,9 @@ class OrcaGrpcServer:
             if message is None:
                 await context.abort(grpc.StatusCode.UNAVAILABLE, "There is no sample now.")
             try:
-                await asyncio.wait_for(context.write(message), WRITE_S)
+                # Not wait_for: before Python 3.12 it loses a cancellation that comes as the write ends.
+                async with asyncio.timeout(WRITE_S):
+                    await context.write(message)
             except TimeoutError:
                 context.cancel()
                 return

@@ -1,5 +1,6 @@
 """ORCA out-of-band, asked by grpcio's own client."""
 
+import asyncio
 import logging
 import time
 from collections.abc import Iterator
@@ -69,6 +70,30 @@ def stream(server: OrcaGrpcServer) -> Iterator[Any]:
             yield call
         finally:
             call.cancel()
+
+
+def test_a_stream_that_is_cancelled_as_its_write_ends_is_over(server: OrcaGrpcServer) -> None:
+    class Context:
+        def __init__(self) -> None:
+            self.written = asyncio.get_running_loop().create_future()
+
+        async def write(self, _: object) -> None:
+            await self.written
+
+    async def steps() -> None:
+        context: Any = Context()
+        stream = asyncio.create_task(server._stream(b"", context))
+        for _ in range(3):  # it waits in its first write now
+            await asyncio.sleep(0)
+        context.written.set_result(None)
+        stream.cancel()
+        done, _ = await asyncio.wait({stream}, timeout=PATIENCE_S)
+        assert done
+        assert stream.cancelled()
+
+    server.show(STATUS)
+    server.interval_s = 1000.0
+    asyncio.run(steps())
 
 
 def test_a_report_has_what_is_measured_and_what_the_application_says(server: OrcaGrpcServer) -> None:

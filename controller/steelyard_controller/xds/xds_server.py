@@ -128,7 +128,9 @@ class XdsServer:
                 news = asyncio.ensure_future(self._tables.changed.wait())
                 answer = subscription.answer(self._tables.assignments, self._tables.absent)
                 if answer is not None:
-                    await asyncio.wait_for(context.write(answer), WRITE_S)
+                    # Not wait_for: before Python 3.12 it loses a cancellation that comes as the write ends.
+                    async with asyncio.timeout(WRITE_S):
+                        await context.write(answer)
                 await asyncio.wait({reading, news}, return_when=asyncio.FIRST_COMPLETED)
                 news.cancel()
                 if not reading.done():
@@ -186,7 +188,8 @@ class XdsServer:
         await asyncio.sleep(_until_phase_s())
         response = LoadStatsResponse(send_all_clusters=True, report_endpoint_granularity=True)
         response.load_reporting_interval.FromMilliseconds(round(1000 * INTERVAL_S))
-        await asyncio.wait_for(context.write(response.SerializeToString()), WRITE_S)
+        async with asyncio.timeout(WRITE_S):
+            await context.write(response.SerializeToString())
 
     def _take_stats(self, reports: NodeReports, stats: Any) -> None:  # noqa: ANN401
         tables = self._tables.tables
