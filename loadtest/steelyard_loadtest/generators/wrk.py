@@ -4,7 +4,8 @@ Connections are kept, or each request is on one of its own. In that case a serve
 so in its answer, and wrk connects again.
 
 Some things are wrk's own (its source, wrk.c and stats.c, 4.1). Its latencies are those of all answers
-including failures, and do not include connecting. Requests under way at the end are counted nowhere. It adds
+including failures, and do not include connecting. Requests under way at the end are counted nowhere. So its
+timeouts are late answers only, and a request that hangs until the end is no error. It adds
 entries for requests that a slow answer kept from being sent. Latencies of more than twice the average
 interval count again, shorter by one interval each time. vproxy's figures were made in the same way.
 """
