@@ -4,12 +4,14 @@
 -- Debian's lua-cjson has no arrays on decoding, and encodes an empty table as {}. Pure.
 
 local cjson = require("cjson.safe").new()
+local number = require "steelyard.core.number"
 
 -- NaN, Infinity, 0x10 and 01 are not JSON (RFC 8259), but lua-cjson accepts them by default.
 cjson.decode_invalid_numbers(false)
 
--- Numbers are written with 14 digits (Debian's lua-cjson has no more). Integers are exact up to 1e14: milliseconds
--- until the year 5138.
+-- lua-cjson writes 14 digits (Debian's has no more), and so 1e14 as `1e+14`: the controller reads no integer of this
+-- kind. Terms and generations may have up to 16 digits.
+local EXPONENT, LEAST_LONG = "e+1", 1e14
 
 local byte, find, sub = string.byte, string.find, string.sub
 
@@ -62,11 +64,32 @@ function _M.decode_loosely(text)
 end
 
 
+--- Return a copy of a value with each integer of 15 or 16 digits as "\1" and its digits.
+local function with_long_integers(value)
+    if type(value) == "table" then
+        local copy = {}
+        for key, item in pairs(value) do
+            copy[key] = with_long_integers(item)
+        end
+        return copy
+    elseif type(value) == "number" and value % 1 == 0 then
+        local size = math.abs(value)
+        if size >= LEAST_LONG and size <= number.MAX_EXACT then
+            return string.format("\1%.0f", value)
+        end
+    end
+    return value
+end
+
+
 --- Encode a value; return nil and the reason for a value outside JSON (NaN, functions).
 function _M.encode(value)
     local text, err = cjson.encode(value)
     if not text then
         return nil, err
+    end
+    if find(text, EXPONENT, 1, true) then -- hardly ever
+        text = string.gsub(cjson.encode(with_long_integers(value)), '"\\u0001(%-?%d+)"', "%1")
     end
     return (string.gsub(text, '"\\u0001%[%]"', "[]"))
 end
