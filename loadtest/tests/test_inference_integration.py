@@ -23,11 +23,12 @@ pytestmark = pytest.mark.integration
 MODULE = "steelyard_loadtest.inference.engine_server"
 
 
-@pytest.fixture
-def port(tmp_path: Path) -> Iterator[int]:
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """Return the port of an engine at a thousand times its speed."""
     (port,) = free_ports(1)
-    process = Process([sys.executable, "-m", MODULE, str(port), "1", "1000"], tmp_path / "log")
+    log = tmp_path_factory.mktemp("engine") / "log"
+    process = Process([sys.executable, "-m", MODULE, str(port), "1", "1000"], log)
     process.wait_listening(port)
     yield port
     process.stop()
@@ -69,6 +70,7 @@ def test_a_client_that_leaves_frees_its_place(port: int) -> None:
     client.close()
     while json.loads(ask(port, "GET", "/state")[1])["running"] != 0:
         pass
+    assert ask(port, "POST", "/speed?to=1")[0] == 200
 
 
 @pytest.mark.parametrize("body", [[], {"prompt": 1, "seed": 1}, {"prompt": "x"}, asked(1_100_000, 1)])

@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -129,8 +130,10 @@ def test_a_server_s_answers_carry_its_agent_s_value_and_its_rate(kind: str, tmp_
 
 
 def envoy_config(ports: tuple[int, int, int], admin: int, *, oob: int | None) -> dict[str, Any]:
-    """Return the example's configuration, on ports of the test; with `oob`, its comments are settings,
-    too."""
+    """Return the example's configuration, on ports of the test.
+
+    With `oob`, its comments are settings, too, and the servers' reports count sooner.
+    """
     text = (EXAMPLES / "envoy.yaml").read_text()
     for old, new in zip((8080, 8001, 8002), ports, strict=True):
         assert f"port_value: {old}}}" in text
@@ -139,6 +142,8 @@ def envoy_config(ports: tuple[int, int, int], admin: int, *, oob: int | None) ->
         text, replaced = re.subn(r"# (enable_oob|oob_)", r"\1", text)
         assert replaced == 3
         text = text.replace("port_value: 9812}", f"port_value: {oob}}}")
+        assert "blackout_period: 2s" in text
+        text = text.replace("blackout_period: 2s", "blackout_period: 0.1s")
     config: dict[str, Any] = yaml.safe_load(text)
     config["admin"] = {"address": {"socket_address": {"address": "127.0.0.1", "port_value": admin}}}
     return config
@@ -203,6 +208,7 @@ def test_envoy_prefers_the_server_that_says_it_is_less_loaded(way: str, tmp_path
         stack.enter_context(running(run, tmp_path / "envoy.log"))
 
         def answers() -> Counter[str]:
+            time.sleep(0.1)  # Envoy changes weights once a second
             replies = [get(ports[0]) for _ in range(60)]
             return Counter(answer[0].headers["x-server"] for answer in replies if answer)
 

@@ -84,13 +84,15 @@ def run(
     scenario: Scenario, trace: Path | None, out: Path, programs: Programs
 ) -> tuple[list[Run], dict[str, str]]:
     """Measure the trials that `out` lacks; return all, and reasons for missing ones. Raises SetupError."""
-    arrivals = read(trace.read_text("utf-8").splitlines()) if trace else generated(Random(1), 12_031)
-    compression, each_s = _compression(arrivals, scenario), AROUND_S + _seconds(scenario)
     reasons = {name: balancers.why_missing(BY_NAME[name], programs) for name in scenario.algorithms}
     missing = {name: why for name, why in reasons.items() if why}
     here = [name for name in scenario.algorithms if name not in missing]
     done = {one.trial for one in measured(scenario, trace, out)}
     todo = [trial for trial in _trials(scenario, here) if trial not in done]
+    if not todo and not missing:
+        return measured(scenario, trace, out), missing
+    arrivals = read(trace.read_text("utf-8").splitlines()) if trace else generated(Random(1), 12_031)
+    compression, each_s = _compression(arrivals, scenario), AROUND_S + _seconds(scenario)
     with (
         Progress(sys.stderr, steps=len(todo), expected_s=len(todo) * each_s) as progress,
         tempfile.TemporaryDirectory(prefix="steelyard-lab-") as folder,
