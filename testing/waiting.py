@@ -9,6 +9,10 @@ import pytest
 # Long enough for a loaded machine; a daemon is usually there within 50 ms.
 PATIENCE_S = 60.0
 
+# A look costs a daemon and Python a millisecond or more, and most waits end within a tenth of a second. So
+# looks become rarer, in proportion to the time that has passed.
+FIRST_S, LATER_PART, LATER_S = 0.02, 0.2, 0.1
+
 T = TypeVar("T")
 
 
@@ -19,9 +23,10 @@ def wait_until(
     patience_s: float = PATIENCE_S,
 ) -> T:
     """Call `look` until it returns something true, and return that; fail with `what` in the end."""
-    deadline = time.monotonic() + patience_s
+    began_s = time.monotonic()
     while not (seen := look()):
-        if time.monotonic() > deadline:
+        waited_s = time.monotonic() - began_s
+        if waited_s > patience_s:
             pytest.fail(f"not within {patience_s:g} s: {what if isinstance(what, str) else what()}")
-        time.sleep(0.02)
+        time.sleep(min(max(FIRST_S, LATER_PART * waited_s), LATER_S))
     return seen

@@ -73,13 +73,16 @@ class Edge:
             connection.close()
 
     @contextlib.contextmanager
-    def under_load(self, clients: int, path: str = "/") -> Iterator[list[int]]:
-        """Run clients that send one request after the other meanwhile; the list of statuses only grows."""
+    def under_load(self, clients: int, path: str = "/", pause_s: float = 0.0) -> Iterator[list[int]]:
+        """Run clients that send one request after the other meanwhile; the list of statuses only grows.
+
+        Without pauses they take all of a CPU.
+        """
         statuses: list[int] = []
         over = threading.Event()
 
         def ask() -> None:
-            while not over.is_set():
+            while not over.wait(pause_s):
                 statuses.append(self.get(path).status)
 
         threads = [threading.Thread(target=ask) for _ in range(clients)]

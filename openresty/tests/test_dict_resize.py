@@ -55,7 +55,7 @@ def test_a_resize_under_load_fails_no_request_and_forgets_no_mark(rig: Rig) -> N
     assert edge.get("/mark").body == "true\n"
     rig.wait_until(lambda: is_saved(edge, "out/web/b/marked"), "the mark is saved")
     size = "10m"
-    with edge.under_load(4) as statuses:
+    with edge.under_load(4, pause_s=0.003) as statuses:
         for next_size in SIZES:
             enough = len(statuses) + 50
             rig.wait_until(partial(answered, statuses, enough), "requests are answered")

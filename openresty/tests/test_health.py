@@ -134,7 +134,7 @@ def test_a_server_that_never_answers_costs_one_request_each_fail_timeout(rig: "R
     edge.wait_for(1)
     # More than max_fails, and few enough that a busy machine answers well before the time-out. If the other
     # server were out, too, both would be used.
-    with edge.under_load(8, "/hung") as statuses:
+    with edge.under_load(8, "/hung", pause_s=0.02) as statuses:
         rig.wait_until(lambda: edge.logged(": b (") >= 1, "it is out")
         rig.wait_until(lambda: edge.peer("b")["in_flight"] == 0, "what was under way there then is over")
         before, outs = len(hung.received), edge.logged(": b (")

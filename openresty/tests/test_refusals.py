@@ -92,7 +92,7 @@ def test_memcached_dies_under_load_and_no_request_fails(rig: "Rig") -> None:
     rig.publish([("a", a.address, 1, "up"), ("b", b.address, 1, "up")], generation=1)
     edge = rig.edge(workers=4)
     edge.wait_for(1)
-    with edge.under_load(3) as statuses:
+    with edge.under_load(3, pause_s=0.003) as statuses:
         rig.wait_until(lambda: len(statuses) > 10, "requests are answered")
         rig.memcached.stop()
         rig.wait_until(lambda: edge.status()["fetch_errors"] >= 5, "fetches fail")

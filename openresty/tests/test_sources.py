@@ -702,7 +702,7 @@ def test_a_table_of_ten_thousand_peers_is_taken_again_and_again_while_requests_g
     given = {"state_dir": f'"{tmp_path}"', "key": f'"{SECRET}"'}
     edge = rig.edge(workers=2, options=options(**given))
     edge.wait_for(1)
-    with edge.under_load(1) as statuses:
+    with edge.under_load(1, pause_s=0.003) as statuses:
         for generation in range(2, 8, 2):
             rig.memcached.set(TABLE, signed(table(*peers, generation=generation, weight=generation // 2)))
             edge.wait_for(generation)

@@ -92,7 +92,7 @@ def test_a_subset_widens_when_its_servers_die_and_no_request_fails(rig: Rig) -> 
     usual = subset(edge)
     others = {each.name for each in backends} - usual
     dying = [each for each in backends if each.name in usual][:-1]
-    with edge.under_load(2) as statuses:
+    with edge.under_load(2, pause_s=0.003) as statuses:
         for backend in dying:
             backend.stop()
         rig.wait_until(lambda: edge.upstream()["subset"]["widened_by"] >= 2, "the subset is widened")
@@ -128,7 +128,7 @@ def test_a_controller_tells_who_there_is_and_subsets_make_room_for_one_that_come
         rig.wait_until(lambda: see_each_other(edges), "all four are in the table")
         before = [subset(edge) for edge in edges]
         assert set.union(*before) == {each.name for each in backends}
-        with edges[0].under_load(1) as statuses:
+        with edges[0].under_load(1, pause_s=0.003) as statuses:
             edges.append(balancer(rig, "edge-5", generation=0))
             rig.wait_until(lambda: see_each_other(edges), "all five are in the table")
         assert set(statuses) == {200}

@@ -63,7 +63,7 @@ def test_no_request_fails_while_peers_come_go_and_change(rig: "Rig") -> None:
     edge = rig.edge(workers=4)
     edge.wait_for(1)
     draw = random.Random(2)
-    with edge.under_load(4) as statuses:
+    with edge.under_load(4, pause_s=0.003) as statuses:
         for generation in range(2, 22):
             chosen = draw.sample(backends, draw.randint(2, 6))
             states = ["up", *(draw.choice(["up", "drain", "down", "backup"]) for _ in chosen[1:])]
