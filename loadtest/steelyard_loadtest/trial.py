@@ -19,7 +19,7 @@ from steelyard_loadtest.scenario.definition import Event, Scenario
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
-DAEMON_PORTS = 5
+DAEMON_PORTS = 6
 
 READ_S = 0.5
 """Twice as often as the agents sample; a reading costs a millisecond."""
@@ -47,7 +47,7 @@ def place_for(scenario: Scenario, folder: Path, programs: Programs) -> Place:
     known = [BY_NAME[name] for name in scenario.algorithms if name in BY_NAME]
     more = max((algorithm.balancers for algorithm in known), default=1) - 1
     ports = network.free_ports(DAEMON_PORTS + len(scenario.servers) + more)
-    memcached, redis, balancer, api, follow, *servers = ports
+    memcached, redis, balancer, api, follow, orca, *servers = ports
     return Place(
         folder=folder,
         checkout=CHECKOUT,
@@ -57,6 +57,7 @@ def place_for(scenario: Scenario, folder: Path, programs: Programs) -> Place:
         balancer_port=balancer,
         api_port=api,
         follow_port=follow,
+        orca_port=orca if any(algorithm.fed_by == "orca-stream" for algorithm in known) else 0,
         server_ports=tuple(servers[more:]),
         more_balancer_ports=tuple(servers[:more]),
     )

@@ -22,6 +22,7 @@ from steelyard_loadtest.server.options import parser
 from steelyard_loadtest.templates import render_file
 
 FILES = Files("server-1", Path("/lab"))
+HERE = "127.0.0.2:20001"
 
 
 def made(name: str = "server-1", cores: float | None = None, **more: Any) -> Server:
@@ -29,17 +30,17 @@ def made(name: str = "server-1", cores: float | None = None, **more: Any) -> Ser
 
 
 def server_options(server: Server) -> argparse.Namespace:
-    return parser(None).parse_args(server_part(server, 20_001, FILES).command[3:])
+    return parser(None).parse_args(server_part(server, HERE, FILES).command[3:])
 
 
 def agent_settings(server: Server) -> settings.Settings:
-    line = list(agent_part(server, 20_002, FILES).command[3:])
+    line = list(agent_part(server, HERE, FILES, memcached_port=20_002).command[3:])
     return settings.load(line, {}, hostname="here", read=Path.read_bytes)
 
 
 def test_a_server_and_its_agent_agree_on_name_limit_and_files() -> None:
     server, agent = server_options(made(cores=0.3)), agent_settings(made(cores=0.3))
-    assert (server.name, server.host, server.port) == ("server-1", "127.0.0.1", 20_001)
+    assert (server.name, server.host, server.port) == ("server-1", "127.0.0.2", 20_001)
     assert (agent.peer, agent.upstream, agent.scope) == ("server-1", "web", "process")
     assert agent.memcached == (("127.0.0.1", 20_002),)
     assert server.cpu_limit == agent.limits.cpu == 0.3
@@ -73,12 +74,20 @@ def test_the_agent_of_a_slow_disk_knows_how_many_calls_are_all_it_does() -> None
 def test_the_agent_of_a_pool_of_workers_reads_it_where_the_server_says_it() -> None:
     pooled = made(workers=8)
     assert server_options(pooled).workers == 8
-    line = list(agent_part(pooled, 20_002, FILES).command[3:])
-    files = {FILES.agent_config: agent_config(20_001).encode()}
+    line = list(agent_part(pooled, HERE, FILES, memcached_port=20_002).command[3:])
+    files = {FILES.agent_config: agent_config(pooled, HERE, streams=False).encode()}
     (indicator,) = settings.load(line, {}, hostname="here", read=files.__getitem__).indicators
     assert indicator.name == "workers"
-    assert "http://127.0.0.1:20001/metrics" in repr(indicator)
+    assert f"http://{HERE}/metrics" in repr(indicator)
     assert agent_settings(made()).indicators == ()
+
+
+def test_an_agent_that_streams_load_reports_does_so_at_its_server_s_address_with_the_rate() -> None:
+    line = list(agent_part(made(), HERE, FILES, memcached_port=20_002, orca_port=20_003).command[3:])
+    files = {FILES.agent_config: agent_config(made(), HERE, streams=True).encode()}
+    agent = settings.load(line, {}, hostname="here", read=files.__getitem__)
+    assert agent.orca_grpc == ("127.0.0.2", 20_003)
+    assert "demo_requests_total" in repr(agent)
 
 
 def test_memcached_is_somebody_else_only_where_it_would_be_root() -> None:

@@ -18,8 +18,10 @@ from steelyard_loadtest.machine.errors import SetupError
 from steelyard_loadtest.machine.find_programs import find
 from steelyard_loadtest.machine.programs import Programs
 from steelyard_loadtest.measurements.trials import Reading
+from steelyard_loadtest.rig.balancers import Balancer
 from steelyard_loadtest.rig.place import Place
 from steelyard_loadtest.rig.servers import Servers
+from steelyard_loadtest.scenario.algorithms import BY_NAME
 from steelyard_loadtest.scenario.definition import Drift, Load, Scenario, Server
 
 from testing.daemons import free_port
@@ -45,7 +47,7 @@ def scenario(servers: tuple[Server, ...], *, static: bool = False, path: str = "
 
 
 def place(folder: Path, programs: Programs, servers: int = 2) -> Place:
-    first = free_port(5 + servers)
+    first = free_port(6 + servers)
     return Place(
         folder=folder,
         checkout=Path(__file__).resolve().parents[2],
@@ -55,7 +57,8 @@ def place(folder: Path, programs: Programs, servers: int = 2) -> Place:
         balancer_port=first + 2,
         api_port=first + 3,
         follow_port=first + 4,
-        server_ports=tuple(range(first + 5, first + 5 + servers)),
+        orca_port=first + 5,
+        server_ports=tuple(range(first + 6, first + 6 + servers)),
     )
 
 
@@ -116,6 +119,20 @@ def test_each_server_answers_and_has_a_sample(servers: Servers, where: Place) ->
             sample = json.loads(memcached.get(f"steelyard:1:sample:web:{name}"))
             assert (sample["scope"], sample["peer"]) == ("process", name)
     servers.check()
+
+
+def test_envoy_weighs_servers_by_their_agents_streams(servers: Servers, where: Place) -> None:
+    servers.rest()
+    algorithm = BY_NAME["envoy-cswrr-oob"]
+    with Balancer(algorithm, scenario(UNEQUAL), servers.addresses, where) as balancer:
+
+        def share() -> float:
+            url = balancer.urls[0].removeprefix("http://")
+            names = [json.loads(get(url)[1])["server"] for _ in range(50)]
+            return names.count("server-1") / len(names)
+
+        # At the same rate each, a third of the CPU is three times the utilization. Without weights it is 0.5.
+        wait_until(lambda: share() > 0.6)
 
 
 def test_counters_count_each_server_s_answers_and_cpu(servers: Servers) -> None:

@@ -216,6 +216,7 @@ def test_the_rate_is_added_to_what_the_agent_wrote() -> None:
     assert (
         with_rate("TEXT named_metrics.workers=1", 1.0) == "TEXT named_metrics.workers=1,rps_fractional=1.000"
     )
+    assert with_rate("TEXT rps_fractional=2", 1.0) == "TEXT rps_fractional=2"
 
 
 @pytest.mark.parametrize("cpu", [0.0, 1e-9, 0.333333333, 1.0, 7.25])

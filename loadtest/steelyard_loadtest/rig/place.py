@@ -21,6 +21,7 @@ class Place:
     api_port              the controller's; without one the servers are in a balancer's configuration, or in a
                           published table
     follow_port           where HAProxy or Envoy asks it
+    orca_port             where agents stream load reports to Envoy, at their servers' addresses
     server_ports          one for each server of the scenario, in its order
     more_balancer_ports   for an algorithm of several balancers
     """
@@ -33,6 +34,7 @@ class Place:
     redis_port: int = 0
     api_port: int = 0
     follow_port: int = 0
+    orca_port: int = 0
     server_ports: tuple[int, ...] = ()
     more_balancer_ports: tuple[int, ...] = ()
 
@@ -51,13 +53,19 @@ class Files:
         self.server_log, self.agent_log = folder / f"{name}.log", folder / f"{name}-agent.log"
 
 
-def server_part(server: Server, port: int, files: Files) -> Part:
+def address_of(number: int, port: int) -> str:
+    """Return the address of a server by its number from 1; each has its own, as on a network."""
+    return f"127.0.0.{number}:{port}"
+
+
+def server_part(server: Server, address: str, files: Files) -> Part:
     """Return a demo server."""
+    host, port = address.split(":")
     return parts.server(
         server.name,
-        port,
+        int(port),
         pid_file=files.pid,
-        host=HOST,
+        host=host,
         count_file=files.count,
         orca_file=files.orca,
         cpu_limit=server.cpu_cores,
@@ -67,24 +75,29 @@ def server_part(server: Server, port: int, files: Files) -> Part:
     )
 
 
-def agent_config(port: int) -> str:
-    """Return the TOML file of an agent that reads the pool of workers of the server at this port."""
-    return (
-        '[[indicator]]\nname = "workers"\n'
-        f'prometheus = "http://{HOST}:{port}/metrics"\n'
-        'metric = "demo_workers_busy"\nlimit = "demo_workers"\n'
+def agent_config(server: Server, address: str, *, streams: bool) -> str:
+    """Return the TOML file of an agent: the server's pool of workers; its rate, if the agent streams it."""
+    metrics = f'prometheus = "http://{address}/metrics"\n'
+    workers = (
+        f'[[indicator]]\nname = "workers"\n{metrics}metric = "demo_workers_busy"\nlimit = "demo_workers"\n'
     )
+    rate = f'[rps_fractional]\n{metrics}metric = "demo_requests_total"\n'
+    return (workers if server.workers else "") + (rate if streams else "")
 
 
-def agent_part(server: Server, memcached_port: int, files: Files) -> Part:
-    """Return a server's agent."""
+def agent_part(
+    server: Server, address: str, files: Files, *, memcached_port: int, orca_port: int = 0
+) -> Part:
+    """Return a server's agent. orca_port: where it streams load reports, at the server's address."""
+    host = address.split(":")[0]
     calls_per_s = None if server.disk_ops_per_s is None else server.disk_ops_per_s * CALLS_PER_DISK_OPERATION
     return parts.agent(
         server.name,
         memcached=f"{HOST}:{memcached_port}",
         pid_file=files.pid,
         orca=files.orca,
-        config=files.agent_config if server.workers else None,
+        orca_grpc=f"{host}:{orca_port}" if orca_port else None,
+        config=files.agent_config if server.workers or orca_port else None,
         # The agent reads a limit that drifts by itself, as the quota of the server's control group.
         cpu_limit=None if server.drift else server.cpu_cores,
         io_capacity=calls_per_s,

@@ -46,6 +46,7 @@ class Envoy:
 
     lb            its name
     method        its `lb_policy`; with `orca` the policy that uses load reports replaces it
+    orca_port     where the servers' agents stream load reports; 0: the reports are in the answers
     controllers   the servers of xDS and load reports. Without any, the servers are in the file `endpoints`,
                   which it watches, or otherwise in `servers`, an LbEndpoint each
     """
@@ -55,6 +56,7 @@ class Envoy:
     method: str
     listen: str = HOST
     orca: bool = False
+    orca_port: int = 0
     controllers: Sequence[tuple[str, int]] = ()
     endpoints: Path | None = None
     servers: Sequence[object] = ()
@@ -217,7 +219,8 @@ def _envoy(conf: BalancerConfig, servers: Sequence[Backend]) -> Envoy:
         lb=f"edge-{conf.number}",
         port=place.balancer_port,
         method=conf.algorithm.method,
-        orca=fed_by == "orca",
+        orca=fed_by in ("orca", "orca-stream"),
+        orca_port=place.orca_port if fed_by == "orca-stream" else 0,
         controllers=[(HOST, place.follow_port)] if fed_by == "xds" else (),
         endpoints=conf.endpoints if place.api_port else None,
         servers=[server.endpoint for server in servers],

@@ -25,7 +25,7 @@ from steelyard_loadtest.measurements.trials import Reading
 from steelyard_loadtest.rig import cpu_limits
 from steelyard_loadtest.rig.answering_servers import start_answering
 from steelyard_loadtest.rig.counters import Counters
-from steelyard_loadtest.rig.place import Files, Place, agent_config, agent_part, server_part
+from steelyard_loadtest.rig.place import Files, Place, address_of, agent_config, agent_part, server_part
 from steelyard_loadtest.scenario.definition import Scenario
 from steelyard_loadtest.server.cpu_limit import write_quota
 
@@ -60,15 +60,15 @@ class Servers:
     """Memcached, Redis, the servers and their agents; a context manager.
 
     A store without a port in the place is not started. means: how the servers' limits are held. addresses:
-    `127.0.0.1:port` by name, in the scenario's order.
+    address and port by name, in the scenario's order.
     """
 
     def __init__(self, scenario: Scenario, place: Place) -> None:
         self._scenario, self._place = scenario, place
         self._names = [server.name for server in scenario.servers]
         self._files = {name: Files(name, place.folder) for name in self._names}
-        ports = zip(self._names, place.server_ports, strict=True)
-        self.addresses: Mapping[str, str] = {name: f"{HOST}:{port}" for name, port in ports}
+        ports = enumerate(zip(self._names, place.server_ports, strict=True), 1)
+        self.addresses: Mapping[str, str] = {name: address_of(number, port) for number, (name, port) in ports}
         # With static servers the proxy is measured, and has the other CPU.
         self._cpus = divide_cpus()[1] if scenario.static else None
         self.means = cpu_limits.UNLIMITED
@@ -214,12 +214,12 @@ class Servers:
 
     def _start_servers(self) -> None:
         # All at once: most of a start is Python's own, and servers do not depend on each other.
-        for server, port in zip(self._scenario.servers, self._place.server_ports, strict=True):
-            files = self._files[server.name]
-            self._start(server_part(server, port, files), files.server_log)
-            if server.workers:
-                files.agent_config.write_text(agent_config(port))
-            part = agent_part(server, self._place.memcached_port, files)
+        for server in self._scenario.servers:
+            files, here = self._files[server.name], self.addresses[server.name]
+            self._start(server_part(server, here, files), files.server_log)
+            memcached, orca = self._place.memcached_port, self._place.orca_port
+            files.agent_config.write_text(agent_config(server, here, streams=bool(orca)))
+            part = agent_part(server, here, files, memcached_port=memcached, orca_port=orca)
             self._start(replace(part, name=f"{server.name}'s agent"), files.agent_log)
 
     def _wait(self, missing: Callable[[], list[str]], what: str) -> None:

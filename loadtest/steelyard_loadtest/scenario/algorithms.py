@@ -55,7 +55,7 @@ class Algorithm:
     shares_in_flight: bool = False
     """Ours: they exchange their requests in flight."""
     mode: Literal["http", "tcp"] = "http"
-    fed_by: Literal["", "agent-check", "reporter", "orca", "xds"] = ""
+    fed_by: Literal["", "agent-check", "reporter", "orca", "orca-stream", "xds"] = ""
     """The way in which a balancer that is not ours gets the agents' samples."""
     indicators: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Declared with the upstream beside the four: a name, and its knee if it has one."""
@@ -97,7 +97,7 @@ USUAL = (
     "nginx-fair",
     "haproxy-roundrobin", "haproxy-leastconn", "haproxy-leastconn-agent", "haproxy-steelyard",
     *CONTENDERS,
-    "envoy-round_robin", "envoy-least_request", "envoy-cswrr", "envoy-steelyard",
+    "envoy-round_robin", "envoy-least_request", "envoy-cswrr", "envoy-cswrr-oob", "envoy-steelyard",
     "envoy-steelyard-round_robin",
     "steelyard", "steelyard-steelyard-vnswrr", "steelyard-steelyard-least_conn",
     "steelyard-steelyard-peak_ewma", "steelyard-paper-vnswrr", "steelyard-cswrr-vnswrr2",

@@ -11,9 +11,9 @@ Envoy's client_side_weighted_round_robin divides the rate by the utilization.
 
 A server may have a bounded pool of workers, like PHP-FPM or Gunicorn. A request holds a worker until it is
 answered, whether it computes or waits. The others wait for a worker in order of arrival. So a pool can be
-full while the CPU idles (`/sleep`). `/metrics` shows its use, and takes no worker:
+full while the CPU idles (`/sleep`). `/metrics` shows its use, and the number of answers. It takes no worker:
 
-    demo_workers_busy / demo_workers
+    demo_requests_total     demo_workers_busy / demo_workers
 """
 
 import asyncio
@@ -35,6 +35,8 @@ COUNT_BYTES = 8
 HEADER = "endpoint-load-metrics"
 
 METRICS = "/metrics"
+
+RATE = "rps_fractional="
 
 READ_EVERY_S = 0.25
 """The agent writes about once a second; reading the file costs more than a request."""
@@ -114,7 +116,7 @@ class Answered:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on; a request of the load waits for a free worker."""
         path = scope["path"] if scope["type"] == "http" else ""
-        if path == METRICS and self._workers:
+        if path == METRICS:
             await PlainTextResponse(self._metrics())(scope, receive, send)
             return
         if path not in COUNTED:
@@ -136,21 +138,24 @@ class Answered:
         self._count.add()
 
     def _metrics(self) -> str:
-        gauges = (
-            ("demo_workers_busy", "Workers that have a request.", self._busy),
-            ("demo_workers", "Workers in all.", self._workers),
-        )
+        metrics = [("demo_requests_total", "counter", "Answers to a load.", self._count.value())]
+        if self._workers:
+            metrics += [
+                ("demo_workers_busy", "gauge", "Workers that have a request.", self._busy),
+                ("demo_workers", "gauge", "Workers in all.", self._workers),
+            ]
         return "".join(
-            f"# HELP {name} {about}\n# TYPE {name} gauge\n{name} {value}\n" for name, about, value in gauges
+            f"# HELP {name} {about}\n# TYPE {name} {kind}\n{name} {value}\n"
+            for name, kind, about, value in metrics
         )
 
 
 def with_rate(text: str, rate_per_s: float | None) -> str | None:
-    """Return the value in an agent's file with the rate added, if known; None if it is no such value."""
+    """Return the value in an agent's file, with the rate added if it is missing; None if it is none."""
     value = text.strip()
     if not value.startswith("TEXT "):
         return None
-    return value if rate_per_s is None else f"{value},rps_fractional={rate_per_s:.3f}"
+    return value if rate_per_s is None or RATE in value else f"{value},{RATE}{rate_per_s:.3f}"
 
 
 def _mapped(file: Path) -> mmap.mmap:
