@@ -44,14 +44,17 @@ def cluster(document: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 class Web(AnsweringServer):
-    """Answers with its name, to /long only after `release`; Envoy's checks fail while `is_sick`."""
+    """Answers with its name, to /long only after `release`.
+
+    Envoy's checks fail while it `is_sick`, and all other requests while it `is_broken`.
+    """
 
     def __init__(
         self, name: str, headers: str = "", host: str = "127.0.0.1", port: int | None = None
     ) -> None:
         self._name, self._headers = name, headers
         self._released = asyncio.Event()
-        self.is_sick = False
+        self.is_sick = self.is_broken = False
         self.open = 0
         super().__init__(host, port)
 
@@ -65,7 +68,8 @@ class Web(AnsweringServer):
         if asked.startswith(b"GET /long "):
             self.open += 1
             await self._released.wait()
-        status = "503 Sick" if self.is_sick and b"Envoy/HC" in asked else "200 OK"
+        fails = self.is_sick if b"Envoy/HC" in asked else self.is_broken
+        status = "503 Fails" if fails else "200 OK"
         head = f"HTTP/1.1 {status}\r\nContent-Length: {len(self._name)}\r\n{self._headers}\r\n"
         writer.write(head.encode() + self._name.encode())
         await writer.drain()
@@ -124,6 +128,10 @@ class Envoy:
         """Return the ports of the servers that fail Envoy's checks."""
         known = self.endpoints().items()
         return {port for port, each in known if "failed_active_health_check" in each["health_status"]}
+
+    def passed_checks(self) -> int:
+        """Return the number of checks that the servers of the cluster web have passed."""
+        return int(self.ask("/stats?filter=^cluster.web.health_check.success$").split(":")[1])
 
     def request(self, path: str = "/") -> str:
         """Return the name of the server that answers 200, or another status."""

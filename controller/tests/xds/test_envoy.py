@@ -166,6 +166,23 @@ def test_a_server_that_a_person_has_taken_out_serves_nothing_even_if_no_other_on
         assert edge.requests(20) == {"server-1": 20}
 
 
+def test_a_server_that_fails_requests_is_out_although_it_passes_the_checks(
+    steelyard: Steelyard, tmp_path: Path, servers: dict[str, Web]
+) -> None:
+    xds, document = free_port(), documented()
+    cluster(document, "web")["health_checks"][0] |= {"interval": "0.2s", "no_traffic_interval": "0.2s"}
+    with steelyard.controller(xds), envoy(tmp_path, document, [xds]) as edge:
+        _until(edge.weights, steelyard.by_port(WEIGHTS))
+        wait_until(lambda: edge.requests(10).keys() == set(NAMES))
+        servers["server-1"].is_broken = True
+        # consecutive_5xx
+        assert edge.requests(100)["503"] == 5
+        passed = edge.passed_checks()
+        # All of them pass several times.
+        wait_until(lambda: edge.passed_checks() >= passed + 4 * len(NAMES))
+        assert edge.requests(50)["503"] == 0
+
+
 def test_what_envoy_refuses_is_a_fault_in_its_own_words_until_it_is_mended(
     steelyard: Steelyard, tmp_path: Path
 ) -> None:
