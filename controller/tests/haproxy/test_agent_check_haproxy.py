@@ -160,6 +160,22 @@ def test_a_drain_takes_no_request_and_comes_back(tmp_path: Path) -> None:
     _run(tmp_path, steps)
 
 
+def test_before_the_checks_find_a_dead_server_no_request_fails_or_waits_for_it(tmp_path: Path) -> None:
+    async def steps(rig: Rig) -> None:
+        late = ("default-server weight 100", "default-server weight 100 fall 1000")
+        async with rig.controller(), rig.haproxy(late) as edge:
+            await edge.until(_answered)
+            await rig.webs["server-2"].stop()
+            # Each gets 200.
+            await edge.requests(30)
+            row = (await edge.servers())["server-2"]
+            assert row["status"].startswith("UP"), row["status"]
+            assert int(row["wredis"]) > 0
+            assert int(row["wretr"]) == 0
+
+    _run(tmp_path, steps)
+
+
 def test_a_server_that_is_taken_down_is_down_and_may_be_drained_or_brought_back(tmp_path: Path) -> None:
     async def steps(rig: Rig) -> None:
         async with rig.controller() as controller, rig.haproxy() as edge:
