@@ -28,9 +28,7 @@ import urllib.error
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-HOSTS = [f"127.0.0.{number}" for number in range(1, 11)]
-REQUESTS = 60
-BROKEN = HOSTS[0]
+SERVERS, REQUESTS = 10, 60
 
 
 def free_port() -> int:
@@ -38,10 +36,10 @@ def free_port() -> int:
         return free.getsockname()[1]
 
 
-def handler(host: str) -> type[BaseHTTPRequestHandler]:
+def handler(status: int) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(503 if host == BROKEN else 200)
+            self.send_response(status)
             self.send_header("content-length", "0")
             self.end_headers()
 
@@ -51,10 +49,11 @@ def handler(host: str) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-server_port, port, admin = free_port(), free_port(), free_port()
-for host in HOSTS:
-    server = ThreadingHTTPServer((host, server_port), handler(host))
+servers = [ThreadingHTTPServer(("127.0.0.1", 0), handler(200 if number else 503)) for number in range(SERVERS)]
+for server in servers:
     threading.Thread(target=server.serve_forever, daemon=True).start()
+ports = [server.server_port for server in servers]
+port, admin = free_port(), free_port()
 
 TYPES = "type.googleapis.com/envoy.extensions."
 
@@ -63,8 +62,8 @@ def at(host: str, number: int) -> dict:
     return {"socket_address": {"address": host, "port_value": number}}
 
 
-def cluster(name: str, servers: int, **more: object) -> dict:
-    endpoints = [{"endpoint": {"address": at(host, server_port)}} for host in HOSTS[:servers]]
+def cluster(name: str, count: int, **more: object) -> dict:
+    endpoints = [{"endpoint": {"address": at("127.0.0.1", each)}} for each in ports[:count]]
     return {
         "name": name,
         "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": endpoints}]},
