@@ -253,17 +253,7 @@ def test_a_taken_port_is_named_with_its_holder(tmp_path: Path, cluster: Cluster)
     assert not [port for port in other.ports if port != cluster.lb and holder(port)]
 
 
-def test_down_leaves_nothing(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path)
-    assert cluster.command("up").returncode == 0
-    assert all(holder(port) for port in cluster.ports)
-    assert cluster.command("down").returncode == 0
-    assert [port for port in cluster.ports if holder(port)] == []
-    assert _mentioning(str(tmp_path)) == []
-    assert "was not running" in cluster.command("down").stdout
-
-
-def test_up_ends_what_nobody_knows_of_any_more(tmp_path: Path) -> None:
+def test_up_ends_what_nobody_knows_of_any_more_and_down_leaves_nothing(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path)
     assert cluster.command("up").returncode == 0
     for noted in tmp_path.glob("*.process"):
@@ -271,8 +261,11 @@ def test_up_ends_what_nobody_knows_of_any_more(tmp_path: Path) -> None:
     assert cluster.command("status").returncode == 3
     up = cluster.command("up")
     assert up.returncode == 0, up.stderr
+    assert all(holder(port) for port in cluster.ports)
     assert cluster.command("down").returncode == 0
     assert [port for port in cluster.ports if holder(port)] == []
+    assert _mentioning(str(tmp_path)) == []
+    assert "was not running" in cluster.command("down").stdout
 
 
 def _has_learnt_the_sizes(cluster: Cluster) -> bool:
