@@ -6,8 +6,8 @@
 #            goes from Lua to Python and stays one. The manual of lua-cjson has a precision of 14 digits: an expert
 #            thinks of fractions.
 # Seen:      cjson.encode(100000000000000) is `1e+14`. Python's json makes a float of it, and a msgspec.Struct with an
-#            int refuses the whole message: "Expected `int`, got `float`". 2^53 is `9.007199254741e+15`, and so another
-#            number. 99999999999999 comes through. Debian's package has no larger precision than 14.
+#            int refuses the whole message: "Expected `int`, got `float`". 2^53 is `9.007199254741e+15`, and so
+#            another number. 99999999999999 comes through. Debian's package has no larger precision than 14.
 # Steelyard: its terms and generations may be 2^53, and the controller refused each traffic report with one of 15 or
 #            more digits. core/json.lua now writes such integers itself.
 set -euo pipefail

@@ -2,8 +2,9 @@
 # Memcached evicts a counter that is in use: incr and ma do not count as accesses.
 #
 # Versions:  Memcached 1.6.18 (Debian 12, 1.6.18-1+deb12u1)
-# Expected:  a full Memcached evicts what was not used for long. An item that is used all the time becomes "active" and
-#            moves to the head of its queue (new_lru.txt). So a counter that is raised every few milliseconds stays.
+# Expected:  a full Memcached evicts what was not used for long. An item that is used all the time becomes "active"
+#            and moves to the head of its queue (new_lru.txt). So a counter that is raised every few milliseconds
+#            stays.
 # Seen:      `mg KEY h` ("whether item has been hit before", protocol.txt) is 0 after any number of `incr` and `ma`.
 #            While other items of this size fill the memory, a counter that is used after each 2,000 of them is
 #            evicted with the first items. A value that is read as often by `get` or `mg` stays.

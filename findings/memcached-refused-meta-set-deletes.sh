@@ -3,14 +3,14 @@
 #
 # Versions:  Memcached 1.6.18 (Debian 12, 1.6.18-1+deb12u1)
 # Expected:  `ms KEY SIZE ME` is "add": "LRU bump and return NS if item exists". `ms KEY SIZE C1` is "Similar to the
-#            basic cas command, only store item if the supplied token matches" (protocol.txt). So neither changes a key
-#            that exists with another token, as the classic commands do not.
+#            basic cas command, only store item if the supplied token matches" (protocol.txt). So neither changes a
+#            key that exists with another token, as the classic commands do not.
 # Seen:      both answer "SERVER_ERROR object too large for cache", and the key is gone. So it is after `ms` as append
-#            (MA) and after the classic `set`. After the classic add, cas, replace and append, the value is still there.
-#            `set` does so to leave no stale value, and process_mset_command() does it in each mode.
-# Steelyard: its programs write tables by the classic `cas` and `add` (protocol/…/memcached_client.py), so a table that a
-#            Memcached refuses leaves the last one. Samples, reports and heads of tables are written by `set`: a refused
-#            one is gone, and the next one comes within seconds.
+#            (MA) and after the classic `set`. After the classic add, cas, replace and append, the value is still
+#            there. `set` does so to leave no stale value, and process_mset_command() does it in each mode.
+# Steelyard: its programs write tables by the classic `cas` and `add` (protocol/…/memcached_client.py), so a table
+#            that a Memcached refuses leaves the last one. Samples, reports and heads of tables are written by `set`:
+#            a refused one is gone, and the next one comes within seconds.
 set -euo pipefail
 
 folder=$(mktemp -d)

@@ -2,14 +2,14 @@
 # ngx.shared.DICT:expire brings an expired value back, and ttl() of one is negative.
 #
 # Versions:  nginx 1.22.1 (Debian 12), libnginx-mod-http-lua 0.10.23, lua-resty-core 0.1.25
-# Expected:  README of lua-nginx-module: expire() "Updates the exptime (in second) of a key-value pair", and ttl()
-#            "Retrieves the remaining TTL". Both return nil and "not found" if there is no key. For get(), add() and
-#            replace(), a key that has expired is no key.
-# Seen:      after get() has returned nil, ttl() returns about -0.1, expire(key, 10) returns true, and get() returns the
-#            old value for ten seconds more. The same holds for a key that flush_all() has emptied: its ttl is -1.8e9.
-#            Both functions look at the memory of expired values too, as get_stale() does. It is freed bit by bit, so
-#            a value comes back only if no other call has freed it.
-# Steelyard: calls neither on a key that may have expired. io/shared_dict.lua writes a lock anew to make it last.
+# Expected:  README of lua-nginx-module, on ttl(): "If the key does not exist (or has already expired), this method
+#            will return nil and the error string "not found"". On expire(): "If the key does not exist", the same.
+#            For get(), add() and replace(), a key that has expired is no key.
+# Seen:      after get() has returned nil, ttl() returns about -0.1, expire(key, 10) returns true, and get() returns
+#            the old value for ten seconds more. The same holds for a key that flush_all() has emptied: its ttl is
+#            -1.8e9. Both functions look at the memory of expired values too, as get_stale() does. It is freed bit by
+#            bit, so a value comes back only if no other call has freed it.
+# Steelyard: calls ttl() only after a get(), and never expire(). io/shared_dict.lua has ends of its own.
 set -euo pipefail
 
 folder=$(mktemp -d)

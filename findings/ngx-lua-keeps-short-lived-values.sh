@@ -5,8 +5,8 @@
 # Expected:  README of lua-nginx-module: "The time resolution is 0.001 seconds. If exptime takes the value 0 (which is
 #            the default), then the item will never expire". So 0.0004, as the rest of a deadline may be, ends at once
 #            or after a millisecond.
-# Seen:      set(), incr() with init_ttl, and expire() cut it to 0 ms, and 0 ms means for ever: after 0.2 s the value is
-#            there, and its ttl is 0. With 0.001 it is gone. A lock of this kind is never released.
+# Seen:      set(), incr() with init_ttl, and expire() cut it to 0 ms, and 0 ms means for ever: after 0.2 s the value
+#            is there, and its ttl is 0. With 0.001 it is gone. A lock of this kind is never released.
 # Steelyard: io/shared_dict.lua adds a minute to each lifetime for nginx, and keeps the true end beside the value.
 set -euo pipefail
 
