@@ -148,11 +148,12 @@ bench-agent: setup-tests  ## measure CPU and memory of the agent by scope, besid
 truth: setup-tests  ## compare the agent's figures with work of a known size, in real cgroups and networks (1 min, root)
 	$(BIN)/python -m agent.tests.truth --page docs/research/agent.md
 
-bench-cycle: setup-tests  ## measure the CPU time of a tick with real Memcached and Redis, up to 10,000 servers (1 min)
-	@$(BIN)/python controller/benchmarks/bench_cycle.py --redis
+BESIDE ?=
+bench-cycle: setup-tests  ## measure the CPU of a tick with real Memcached and Redis (1 min; with ratios to a commit 10: BESIDE=HEAD~20)
+	@$(BIN)/python controller/benchmarks/$(if $(BESIDE),beside.py $(BESIDE) cycle --,bench_cycle.py) --redis
 
-bench-law:  ## measure the time of a law's step at 10 to 10,000 peers
-	$(BIN)/python controller/benchmarks/bench_law.py
+bench-law:  ## measure the CPU of a law's step at 10 to 10,000 peers (with ratios to a commit: BESIDE=HEAD~20)
+	@$(BIN)/python controller/benchmarks/$(if $(BESIDE),beside.py $(BESIDE) law,bench_law.py)
 
 audit: setup-tests  ## ask databases of known vulnerabilities about every pinned package
 	@scripts/audit

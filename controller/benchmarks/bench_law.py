@@ -1,4 +1,4 @@
-"""The time of a law's step at 10 to 10,000 peers: `make bench-law`.
+"""The CPU time of a law's step at 10 to 10,000 peers: `make bench-law`.
 
 Every size is measured in turns with the others, so that a noisy machine slows
 all of them alike; the median of the turns is printed. The growth factor is the
@@ -42,7 +42,7 @@ def snapshots(k: int, *, ticks: int, rng: np.random.Generator) -> list[Snapshot]
 
 
 def measured_ms(law: laws.Law, *, turns: int) -> dict[int, float]:
-    """Return the median time of a step by number of peers."""
+    """Return the median CPU time of a step by number of peers."""
     rng = np.random.default_rng(1)
     inputs = {k: snapshots(k, ticks=4, rng=rng) for k in SIZES}
     memories = dict.fromkeys(SIZES, law.start())
@@ -50,18 +50,18 @@ def measured_ms(law: laws.Law, *, turns: int) -> dict[int, float]:
     for turn in range(turns):
         for k in SIZES:
             snapshot = inputs[k][turn % len(inputs[k])]
-            started = time.perf_counter()
+            started = time.process_time()
             memories[k], _ = law.step(memories[k], snapshot)
-            times[k].append(1000 * (time.perf_counter() - started))
+            times[k].append(1000 * (time.process_time() - started))
     return {k: statistics.median(taken) for k, taken in times.items()}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; the exit status tells whether every law meets the target."""
-    parser = argparse.ArgumentParser(description="Time of a law's step by number of peers.")
+    parser = argparse.ArgumentParser(description="CPU time of a law's step by number of peers.")
     parser.add_argument("--turns", type=int, default=101, help="steps to take the median of")
     options = parser.parse_args(arguments)
-    print(f"median ms a step{'':5}" + "".join(f"{k:>12,}" for k in SIZES) + f"{'growth':>24}")
+    print(f"median CPU ms a step{'':1}" + "".join(f"{k:>12,}" for k in SIZES) + f"{'growth':>24}")
     met = True
     for name in laws.NAMES:
         ms = measured_ms(laws.create(name), turns=options.turns)
