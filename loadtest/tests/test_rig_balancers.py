@@ -367,6 +367,18 @@ def test_envoy_weighs_servers_by_what_they_report_and_keeps_it_from_clients(
         assert response.headers["endpoint-load-metrics"] is None
 
 
+def test_envoy_keeps_requests_in_its_zone_while_that_is_no_busier(
+    webs: Mapping[str, Web], tmp_path: Path
+) -> None:
+    zones = zip(SCENARIO.servers, "aab", strict=True)
+    zoned = replace(SCENARIO, servers=tuple(replace(server, zone=zone) for server, zone in zones))
+    for web in webs.values():
+        web.report = "cpu_utilization=0.2"
+    with before(webs, "envoy-locality", at(tmp_path), zoned) as balancer:
+        # By default 3 % of the requests cross, to keep the reports fresh.
+        wait_until(lambda: answers(balancer.urls[0], 100)["server-3"] < 15)
+
+
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one CPU")
 def test_before_static_servers_the_proxy_has_a_cpu_of_its_own(
     webs: Mapping[str, Web], tmp_path: Path

@@ -232,6 +232,25 @@ def test_envoy_takes_servers_from_our_controller_and_reports_to_it_under_its_own
     assert "load_stats_config" not in text("envoy-cswrr")
 
 
+def test_zones_are_named_to_all_that_take_them() -> None:
+    zones = dict(zip(NAMES, "aab", strict=True))
+    ours = replace(conf(DEFAULT), zones=zones)
+    assert 'zone = "a"' in render.configuration(ours, NAMES)
+    peers = yaml.safe_load(render.controller(ours))["upstreams"]["web"]["peers"]
+    assert [peer["zone"] for peer in peers] == ["a", "a", "b"]
+    envoy = replace(conf("envoy-locality"), zones=zones)
+    document = yaml.safe_load(render.configuration(envoy, NAMES))
+    assert document["node"]["locality"] == {"zone": "a"}
+    (assignment,) = json.loads(render.endpoints(envoy, NAMES))["resources"]
+    assert [(one["locality"]["zone"], len(one["lb_endpoints"])) for one in assignment["endpoints"]] == [
+        ("a", 2),
+        ("b", 1),
+    ]
+    for name in (DEFAULT, "envoy-locality"):
+        assert "zone =" not in text(name)
+        assert "locality:" not in text(name)
+
+
 def test_only_root_names_a_user() -> None:
     plain = render.configuration(replace(conf("nginx-rr"), root=False), NAMES)
     assert "user root;" not in plain

@@ -98,6 +98,7 @@ def test_events_stand_in_the_order_of_time() -> None:
         ('"nginx-rr"', '"nginx-best"', "no algorithm 'nginx-best'"),
         ('["nginx-rr", "steelyard"]', '["steelyard", "steelyard-steelyard-vnswrr2"]', "is listed twice"),
         ('name = "b"', 'name = "a"', "servers: a is listed twice"),
+        ('name = "b"', 'name = "b"\nzone = "far"', "servers: give all of them a zone, or none"),
         ('server = "b"', 'server = "c"', "no server 'c'"),
         ("for_s = 5", "for_s = 25", "ends after the load"),
         ("for_s = 5", "", "burn needs for_s"),

@@ -60,6 +60,7 @@ def figures(measured: Measured, events: Sequence[Event], servers: Sequence[Serve
         "settle_s": settled[0] if settled else None,
         "settle_after_event_s": max(after) if after else None,
         "share_error": fair_share.share_error(seen, servers, events) if servers else None,
+        "crossing": crossing(shares(seen), servers),
         "recovery_s": fair_share.recovery_s(seen, servers, events, seconds) if servers else None,
     }
     return TrialFigures(
@@ -78,6 +79,13 @@ def _phases_p99_ms(outcome: Outcome) -> Iterator[tuple[str, float | None]]:
         succeeded = phase.requests - phase.failures
         yield f"{began_s:g}-{ended_s:g}", latency_at(phase.quantiles, 0.99, succeeded)
         began_s = ended_s
+
+
+def crossing(shares: Mapping[str, float], servers: Sequence[Server]) -> float | None:
+    """Return the part of the answers from zones other than the first server's; None without zones."""
+    if not shares or not servers or not servers[0].zone:
+        return None
+    return sum(shares.get(server.name, 0.0) for server in servers if server.zone != servers[0].zone)
 
 
 def jain(values: Sequence[float]) -> float | None:

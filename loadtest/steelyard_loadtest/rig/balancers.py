@@ -119,6 +119,7 @@ class Balancer:
             number=number,
             addresses=self._addresses,
             weights=render.weights(algorithm, self._scenario),
+            zones={server.name: server.zone for server in self._scenario.servers if server.zone},
             files=network.raise_files(),
             root=os.geteuid() == 0,
             socket=socket,

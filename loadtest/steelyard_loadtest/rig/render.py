@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from steelyard_protocol.sample_record import INDICATORS
@@ -12,6 +12,7 @@ from steelyard_loadtest.cluster import nginx
 from steelyard_loadtest.cluster.nginx import Nginx, Steelyard
 from steelyard_loadtest.cluster.parts import HOST, UPSTREAM
 from steelyard_loadtest.machine.programs import OTHERS, STREAM_LUA
+from steelyard_loadtest.reporting.statistics import grouped
 from steelyard_loadtest.rig.place import Place
 from steelyard_loadtest.scenario.algorithms import Algorithm
 from steelyard_loadtest.scenario.definition import Scenario
@@ -45,6 +46,7 @@ class Envoy:
     """The values of an Envoy's configuration.
 
     lb            its name
+    zone          its own; "" without zones
     method        its `lb_policy`; with `orca` the policy that uses load reports replaces it
     orca_port     where the servers' agents stream load reports; 0: the reports are in the answers
     controllers   the servers of xDS and load reports. Without any, the servers are in the file `endpoints`,
@@ -55,6 +57,7 @@ class Envoy:
     port: int
     method: str
     listen: str = HOST
+    zone: str = ""
     orca: bool = False
     orca_port: int = 0
     controllers: Sequence[tuple[str, int]] = ()
@@ -89,20 +92,29 @@ class Backend:
 class BalancerConfig:
     """The values of a balancer's configuration: its place, its servers in order, its limits.
 
-    socket: where a program takes commands. upstream: our upstream block from `steelyard-upstream`. clients:
-    connections at a time. number: its number among several, from 1.
+    zones     each server's, if there are any
+    socket    where a program takes commands
+    upstream  our upstream block from `steelyard-upstream`
+    clients   connections at a time
+    number    its number among several, from 1
     """
 
     algorithm: Algorithm
     place: Place
     addresses: Mapping[str, str]
     weights: Mapping[str, int]
+    zones: Mapping[str, str] = field(default_factory=dict)
     files: int
     root: bool
     socket: Path | None = None
     upstream: str = ""
     clients: int = CLIENTS
     number: int = 1
+
+    @property
+    def zone(self) -> str:
+        """Return the balancer's zone, which is the first server's; "" without zones."""
+        return next(iter(self.zones.values()), "")
 
     @property
     def folder(self) -> Path:
@@ -198,6 +210,7 @@ def configuration(conf: BalancerConfig, members: Sequence[str]) -> str:
         "memcached": [f"{HOST}:{place.memcached_port}"],
         "controller": [f"http://{HOST}:{place.api_port}"] if place.api_port else None,
         "lb": f"edge-{conf.number}",
+        "zone": conf.zone or None,
         "share_in_flight": conf.algorithm.shares_in_flight,
         "upstreams": {UPSTREAM: {"bootstrap": bootstrap, "shards": count or None, **conf.algorithm.options}},
     }
@@ -217,6 +230,7 @@ def _envoy(conf: BalancerConfig, servers: Sequence[Backend]) -> Envoy:
     place, fed_by = conf.place, conf.algorithm.fed_by
     return Envoy(
         lb=f"edge-{conf.number}",
+        zone=conf.zone,
         port=place.balancer_port,
         method=conf.algorithm.method,
         orca=fed_by in ("orca", "orca-stream"),
@@ -228,11 +242,16 @@ def _envoy(conf: BalancerConfig, servers: Sequence[Backend]) -> Envoy:
 
 
 def endpoints(conf: BalancerConfig, members: Sequence[str]) -> str:
-    """Return the file in which Envoy finds these servers."""
+    """Return the file in which Envoy finds these servers, a locality for each zone."""
+    by_zone = grouped(conf.backends(members), lambda server: conf.zones.get(server.name, ""))
     assignment = {
         "@type": "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment",
         "cluster_name": UPSTREAM,
-        "endpoints": [{"lb_endpoints": [server.endpoint for server in conf.backends(members)]}],
+        "endpoints": [
+            ({"locality": {"zone": zone}} if zone else {})
+            | {"lb_endpoints": [one.endpoint for one in servers]}
+            for zone, servers in by_zone.items()
+        ],
     }
     return json.dumps({"resources": [assignment]}, indent=1) + "\n"
 
@@ -272,4 +291,5 @@ def peer(conf: BalancerConfig, name: str) -> dict[str, object]:
     replace it.
     """
     address: dict[str, object] = {"address": conf.addresses[name]}
-    return address if conf.algorithm.law == "paper" else address | {"baseline": conf.weights[name]}
+    zone = {"zone": conf.zones[name]} if conf.zones else {}
+    return address | zone | ({} if conf.algorithm.law == "paper" else {"baseline": conf.weights[name]})

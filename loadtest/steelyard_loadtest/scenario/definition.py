@@ -39,6 +39,7 @@ class Server:
     delay_ms         added to each answer, without being busy
     disk_ops_per_s   operations of its disk a second (None: those of the machine's)
     workers          of its pool, read by its agent as the indicator `workers` (None: no bound, no indicator)
+    zone             all servers of a scenario have one, or none has; balancers are in the first server's
     """
 
     name: Name
@@ -48,6 +49,7 @@ class Server:
     disk_ops_per_s: Annotated[float, Field(ge=1, le=100_000)] | None = None
     workers: Annotated[int, Field(ge=1, le=1000)] | None = None
     drift: Drift | None = None
+    zone: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{0,63}$")] = ""
 
     def cores_at(self, t_s: float) -> float | None:
         """Return its CPU limit t_s seconds after the counted part began; None without a limit."""

@@ -98,6 +98,8 @@ def _faults(scenario: Scenario) -> Iterator[str]:
             yield f"events: hold needs for_s, up to {LONGEST_HOLD_S:g}"
         if event.do == "hold" and event.workers > (pools.get(event.server) or 0):
             yield f"events: hold takes {event.workers} workers, and {event.server} has fewer"
+    if len({bool(server.zone) for server in scenario.servers}) > 1:
+        yield "servers: give all of them a zone, or none"
     if load.of_capacity and load.generator != "open":
         yield "load.of_capacity is for the generator `open`"
     if load.own_connections and load.generator != "wrk":

@@ -17,6 +17,7 @@ NOT_IN_ALL = (
     "burnt-envoy",
     "worker-pool",
     "many-balancers",
+    "zones",
 )
 """Scenarios that are not in `all`: with them `make report` would take over twenty minutes."""
 
