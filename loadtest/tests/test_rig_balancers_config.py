@@ -66,7 +66,7 @@ def configured(algorithm: Algorithm, folder: Path) -> render.BalancerConfig:
 
 @pytest.mark.parametrize(
     "algorithm",
-    # What needs OpenResty is tested below, and Traefik checks its configuration only when it starts.
+    # Those that need OpenResty are tested below, and Traefik checks its configuration only when it starts.
     [
         each
         for each in ALGORITHMS
