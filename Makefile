@@ -57,7 +57,7 @@ integration:  ## run tests with real memcached, redis and nginx on free ports
 	@$(MAKE) --no-print-directory alone
 
 integration-short:
-	$(BIN)/pytest -q --reruns 1 -n $(if $(filter yes,$(QUIET)),6,4) --dist worksteal -m "integration and not long and not alone"
+	$(BIN)/pytest -q --reruns 1 -n $(if $(filter yes,$(QUIET)),8,4) --dist worksteal -m "integration and not long and not alone"
 
 integration-long:
 	$(BIN)/pytest -q --reruns 1 -n 3 -m "integration and long"
