@@ -1,5 +1,6 @@
 """Settings of all tests, and fixtures of common daemons. Helpers for import are in testing/."""
 
+import gc
 import os
 import signal
 import sys
@@ -48,6 +49,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     demanded = [each for each in config.getoption("markexpr").split(" and ") if each.isidentifier()]
     text = collection_path.read_text(encoding="utf-8") if demanded else ""
     return True if any(f"pytest.mark.{mark}" not in text for mark in demanded) else None
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector skip what imports and collection made; it took a tenth of the CPU time."""
+    gc.collect()
+    gc.freeze()
+    # The default, 700, is for small heaps. Reference counts free almost everything at once.
+    gc.set_threshold(10_000, 10, 10)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
