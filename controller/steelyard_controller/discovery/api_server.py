@@ -4,7 +4,7 @@ The `kubernetes` client finds and renews them. They are the ServiceAccount of th
 pod, whose token it reads again each minute, or a kubeconfig with any of its ways
 to sign on. The requests are httpx's, because the client's own watch has three
 faults. It runs in a thread. It waits for a slow server without end, since each
-byte restarts its timeout. It ignores a line that is not JSON.
+byte restarts its timeout. It yields None for a line that is not JSON.
 """
 
 import asyncio
