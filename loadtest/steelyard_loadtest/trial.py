@@ -135,9 +135,17 @@ def _watch(setup: RunningSetup, running: Running, readings: list[tuple[Reading, 
 
 
 def _happen(setup: RunningSetup, event: Event, members: Sequence[str]) -> list[str]:
+    servers = setup.servers
+    match event.do:
+        case "burn":
+            servers.burn(event.server, event.for_s, event.workers)
+        case "hold":
+            servers.hold(event.server, event.for_s, event.workers)
+        case "fail":
+            servers.fail(event.server, event.for_s)
+        case "slow":
+            servers.slow(event.server, event.for_s, event.ms)
     if event.lasts:
-        happen = setup.servers.burn if event.do == "burn" else setup.servers.hold
-        happen(event.server, event.for_s, event.workers)
         return list(members)
     gone = {event.server} if event.do == "leave" else set()
     back = {event.server} if event.do == "join" else set()

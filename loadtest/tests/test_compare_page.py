@@ -114,6 +114,16 @@ REPORT = find("report", quick=True)
 CHURN = find("churn", quick=True)
 
 
+def test_a_scenario_s_marks_are_judged_for_everybody() -> None:
+    scenario = replace(REPORT, marks={"failures_part": 0.1})
+    good = trial(scenario, "nginx-rr", 250, 1, failures=40)
+    bad = trial(scenario, DEFAULT, 250, 1, failures=41)
+    table = tables_of(good, bad, scenario=scenario)["Pass marks"]
+    assert table.head[-2:] == ("failed, at most 0.1", "")
+    assert [line.fields[-2:] for line in table.lines] == [("0.100", "passes"), ("0.102 ✗", "fails")]
+    assert "Pass marks" not in tables_of(good, scenario=REPORT)
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [(0.12345, "0.123"), (1.2345, "1.23"), (12.345, "12.3"), (12345.6, "12,346"), (0.0, "0"),

@@ -1,6 +1,7 @@
 """Fair shares, how far shares are from them, and how soon a server has its share back."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -86,8 +87,10 @@ def test_a_server_has_recovered_when_its_smoothed_share_is_four_fifths_of_the_fa
     assert recovery_s(at_once, EQUAL, [BURN], 30) == 1  # observations are a second apart
 
 
-def test_a_server_may_never_recover_and_without_a_burn_there_is_no_recovery() -> None:
+def test_a_server_may_never_recover_and_without_trouble_there_is_no_recovery() -> None:
     starved = course(*[THIRDS] * 10, *[STARVED] * 20)
     assert recovery_s(starved, EQUAL, [BURN], 30) == math.inf
+    for trouble in ("fail", "slow"):
+        assert recovery_s(starved, EQUAL, [replace(BURN, do=trouble)], 30) == math.inf
     assert recovery_s(starved, EQUAL, [], 30) is None
     assert recovery_s(starved, EQUAL, [BURN], 20) is None  # the load ended with it

@@ -8,9 +8,16 @@ import pytest
 from steelyard_loadtest.figures import trial_figures
 from steelyard_loadtest.figures.columns import COLUMNS, DEFINITIONS, results_csv, servers_csv
 from steelyard_loadtest.figures.motion import Stretch, stretches, takes_part
-from steelyard_loadtest.figures.trial_figures import figures
+from steelyard_loadtest.figures.trial_figures import figures, slowest_phase
 from steelyard_loadtest.measurements.trials import Measured, Observed, Outcome, Trial, quantiles
 from steelyard_loadtest.scenario.definition import Event
+
+
+def test_the_slowest_phase_is_measured_by_the_first() -> None:
+    assert slowest_phase([20.0, 50.0, 10.0]) == 2.5
+    assert slowest_phase([20.0, None]) is None
+    assert slowest_phase([]) is None
+
 
 LEAVE = Event(at_s=2, do="leave", server="b")
 JOIN = Event(at_s=4, do="join", server="b")

@@ -228,6 +228,19 @@ def test_nobody_burns_from_elsewhere(server: Running, method: str, headers: dict
     assert server.seen.children() == []
 
 
+def test_it_fails_at_once_or_answers_late_for_a_while_but_stays_healthy(server: Running) -> None:
+    assert server.request("/fail?seconds=60", "POST")[0] == 202
+    assert server.request("/")[0] == 500
+    assert server.json("/healthz")["status"] == "ok"
+    assert server.request("/slow?seconds=60&ms=200", "POST")[0] == 202
+    began_s = time.monotonic()
+    assert server.request("/")[0] == 200
+    assert time.monotonic() - began_s >= 0.2
+    assert server.request("/fail", "DELETE")[0] == 200
+    for path, method in (("/fail", "POST"), ("/fail", "DELETE"), ("/slow", "POST")):
+        assert server.request(path, method, {"Via": "1.1 somebody"})[0] == 403
+
+
 def test_get_does_not_burn(server: Running) -> None:
     assert server.request("/burn")[0] == 405
 

@@ -15,6 +15,8 @@ from steelyard_loadtest.measurements.trials import Observed
 from steelyard_loadtest.reporting.statistics import grouped
 from steelyard_loadtest.scenario.definition import Event, Server
 
+TROUBLES = ("burn", "fail", "slow")
+
 RECOVERED = 0.8
 """Part of the fair share: four fifths of the server's capacity are in use again."""
 
@@ -53,13 +55,14 @@ def share_error(
 def recovery_s(
     observed: Sequence[Observed], servers: Sequence[Server], events: Sequence[Event], ended_s: float
 ) -> float | None:
-    """Return the time from a burn's end until its server's share is RECOVERED of its fair one.
+    """Return the time from the end of a server's trouble until its share is RECOVERED of its fair one.
 
-    With several burns the longest. The share is smoothed as in `motion`. Infinite: not before the next event
-    or the end, `ended_s`. None: nothing burns, or fair shares are unknown.
+    Trouble is to burn, to fail or to be slow. With several of them the longest counts. The share is smoothed
+    as in `motion`. Infinite: not before the next event or the end, `ended_s`. None: there is no trouble, or
+    fair shares are unknown.
     """
     cut = {stretch.began_s: stretch for stretch in motion.stretches(events, ended_s)}
-    ends = [(event.server, event.at_s + event.for_s) for event in events if event.do == "burn"]
+    ends = [(event.server, event.at_s + event.for_s) for event in events if event.do in TROUBLES]
     each_s = [
         _recovery_s(observed, servers, events, name, cut[end_s]) for name, end_s in ends if end_s in cut
     ]

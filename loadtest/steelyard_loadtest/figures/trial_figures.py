@@ -39,6 +39,7 @@ def figures(measured: Measured, events: Sequence[Event], servers: Sequence[Serve
     after = [took_s for took_s in settled[1:] if took_s is not None]
     used = utilizations(seen, events)
     cpu_s = measured.balancer_cpu_s
+    phases = dict(_phases_p99_ms(outcome))
     metrics = {
         "requests": outcome.requests,
         "failures": outcome.failures,
@@ -61,6 +62,7 @@ def figures(measured: Measured, events: Sequence[Event], servers: Sequence[Serve
         "settle_after_event_s": max(after) if after else None,
         "share_error": fair_share.share_error(seen, servers, events) if servers else None,
         "crossing": crossing(shares(seen), servers),
+        "slowest_phase": slowest_phase(list(phases.values())),
         "recovery_s": fair_share.recovery_s(seen, servers, events, seconds) if servers else None,
     }
     return TrialFigures(
@@ -68,7 +70,7 @@ def figures(measured: Measured, events: Sequence[Event], servers: Sequence[Serve
         metrics=metrics,
         shares=shares(seen),
         utilizations=used,
-        phases_p99_ms=dict(_phases_p99_ms(outcome)),
+        phases_p99_ms=phases,
     )
 
 
@@ -79,6 +81,12 @@ def _phases_p99_ms(outcome: Outcome) -> Iterator[tuple[str, float | None]]:
         succeeded = phase.requests - phase.failures
         yield f"{began_s:g}-{ended_s:g}", latency_at(phase.quantiles, 0.99, succeeded)
         began_s = ended_s
+
+
+def slowest_phase(p99s_ms: Sequence[float | None]) -> float | None:
+    """Return the largest p99 of a phase over the first phase's; None if one is not known."""
+    known = [ms for ms in p99s_ms if ms is not None]
+    return max(known) / known[0] if known and len(known) == len(p99s_ms) and known[0] > 0 else None
 
 
 def crossing(shares: Mapping[str, float], servers: Sequence[Server]) -> float | None:

@@ -121,6 +121,20 @@ class Servers:
             asked = self._pool.submit(_status, self.addresses[server], path, "GET", seconds + TIMEOUT_S)
             self._under_way.append((server, asked, 200))
 
+    def fail(self, server: str, seconds: float) -> None:
+        """Let a server answer the load with errors at once; does not wait."""
+        path = f"/fail?seconds={math.ceil(seconds)}"
+        self._under_way.append(
+            (server, self._pool.submit(_status, self.addresses[server], path, "POST"), 202)
+        )
+
+    def slow(self, server: str, seconds: float, late_ms: int) -> None:
+        """Let a server answer later, without being busy; does not wait."""
+        path = f"/slow?seconds={math.ceil(seconds)}&ms={late_ms}"
+        self._under_way.append(
+            (server, self._pool.submit(_status, self.addresses[server], path, "POST"), 202)
+        )
+
     def drift(self, t_s: float) -> None:
         """Set the limits that drift to their values t_s seconds after the counted part began.
 
@@ -139,14 +153,15 @@ class Servers:
             write_quota(group, 2 if (group / "cpu.max").exists() else 1, cores)
 
     def rest(self) -> None:
-        """End all burning, and wait at most REST_S until the servers are idle and nothing is held.
+        """End all trouble, and wait at most REST_S until the servers are idle and nothing is held.
 
         Raises SetupError.
         """
         self.check()
         if self._scenario.static:
             return
-        self._ask_each(_status, "/burn", "DELETE")
+        for path in ("/burn", "/fail"):
+            self._ask_each(_status, path, "DELETE")
         deadline_s = time.monotonic() + REST_S
         before = self.read()
         while time.monotonic() < deadline_s:

@@ -1,7 +1,8 @@
 """A scenario: its servers, load, events and algorithms; bounds are for its file. Pure."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, with_config
@@ -12,7 +13,8 @@ Seconds = Annotated[float, Field(ge=0, le=3600)]
 Generator = Literal["locust", "open", "wrk"]
 LOWEST_CORES = 0.05
 """A control group's quota of 1 ms in 20 ms, the least that a kernel takes."""
-Happening = Literal["burn", "hold", "leave", "join"]
+Happening = Literal["burn", "hold", "fail", "slow", "leave", "join"]
+Mark = Literal["failures_part", "recovery_s", "slowest_phase"]
 LONGEST_HOLD_S = 60.0
 """The longest time that a demo server sleeps for a request."""
 
@@ -88,6 +90,8 @@ class Event:
 
     burn   a neighbour takes the CPU of the server's limit for for_s, with this number of processes
     hold   other requests hold this number of workers of the server's pool for for_s, and no CPU
+    fail   the server answers every request of the load at once with an error, for for_s
+    slow   the server answers ms later, without being busy, for for_s
     leave  the balancer is informed that the server goes
     join   the balancer is informed that it is back
     """
@@ -97,17 +101,23 @@ class Event:
     server: Name
     for_s: Seconds = 0.0
     workers: Annotated[int, Field(ge=1, le=8)] = 2
+    ms: Annotated[int, Field(ge=1, le=60_000)] = 50
 
     @property
     def lasts(self) -> bool:
         """Return whether it ends after for_s; the balancer is informed of the other events."""
-        return self.do in ("burn", "hold")
+        return self.do not in ("leave", "join")
 
 
 @with_config(STRICT)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """A scenario, full or quick. static: the servers are one nginx that answers at once (proxy-cost)."""
+    """A scenario, full or quick.
+
+    static  the servers are one nginx that answers at once (proxy-cost)
+    marks   by figure, the largest value with which an algorithm passes. They are the same for all, and were
+            declared before anything was measured
+    """
 
     name: str
     title: str
@@ -118,6 +128,7 @@ class Scenario:
     servers: Annotated[tuple[Server, ...], Field(min_length=1)]
     load: Load
     events: tuple[Event, ...] = ()
+    marks: Mapping[Mark, Annotated[float, Field(ge=0)]] = field(default_factory=dict)
     algorithms: Annotated[tuple[str, ...], Field(min_length=1)]
     quick: bool
 

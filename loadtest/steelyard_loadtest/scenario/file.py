@@ -92,8 +92,10 @@ def _faults(scenario: Scenario) -> Iterator[str]:
             yield f"events: no server {event.server!r}; {', '.join(names)}"
         if event.at_s + event.for_s > load.seconds:
             yield f"events: {event.do} at {event.at_s:g} s ends after the load's {load.seconds:g} s"
-        if event.do == "burn" and not event.for_s:
-            yield "events: burn needs for_s"
+        if event.do in ("burn", "fail", "slow") and not event.for_s:
+            yield f"events: {event.do} needs for_s"
+        if event.do in ("fail", "slow") and scenario.path.partition("?")[0] != "/":
+            yield f"events: {event.do} is for the path /, not {scenario.path}"
         if event.do == "hold" and not 0 < event.for_s <= LONGEST_HOLD_S:
             yield f"events: hold needs for_s, up to {LONGEST_HOLD_S:g}"
         if event.do == "hold" and event.workers > (pools.get(event.server) or 0):

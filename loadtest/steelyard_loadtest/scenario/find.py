@@ -18,6 +18,9 @@ NOT_IN_ALL = (
     "worker-pool",
     "many-balancers",
     "zones",
+    "fails-fast",
+    "slow-then-well",
+    "cold-server",
 )
 """Scenarios that are not in `all`: with them `make report` would take over twenty minutes."""
 

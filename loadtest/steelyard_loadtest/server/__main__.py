@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
@@ -18,6 +19,7 @@ from steelyard_loadtest.server.burn import Burners
 from steelyard_loadtest.server.cpu_limit import hold
 from steelyard_loadtest.server.options import parser
 from steelyard_loadtest.server.pace import Pace
+from steelyard_loadtest.server.trouble import Troubles
 from steelyard_loadtest.server.whole_answers import WholeAnswers
 from steelyard_loadtest.server.work import SlowDisk, write_sync_read
 
@@ -78,6 +80,7 @@ def _serve(
                 delay_s=options.delay_ms / 1000,
                 random=Random(),
                 burners=burners,
+                troubles=Troubles(time.monotonic),
                 disk=slow.write_sync_read if slow else lambda size, _asked_s: write_sync_read(size),
                 cpu_pool=cpu_pool,
                 disk_pool=disk_pool,

@@ -23,6 +23,7 @@ from steelyard_loadtest.server import request_checks
 from steelyard_loadtest.server.burn import Burners
 from steelyard_loadtest.server.pace import Pace
 from steelyard_loadtest.server.request_checks import is_local, read
+from steelyard_loadtest.server.trouble import Troubles
 from steelyard_loadtest.server.work import traces_of_work
 
 DISK_THREADS = 4  # they wait and do not compute; more than one, so that the disk can queue
@@ -31,7 +32,7 @@ ECHOED = 64  # characters: a number, not a way to make the server send arbitrary
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """The handlers of one server: its name, its limit in cores (None: none), and its workers.
+    """The handlers of one server: its name, its limit in cores (None: none), its workers and its troubles.
 
     delay_s: `/` answers this late instead of working (0: it works). disk: does one operation of a number of
     bytes, asked for at a time of the monotonic clock. It returns the seconds it took, or raises OSError.
@@ -43,12 +44,15 @@ class Server:
     delay_s: float
     random: Random
     burners: Burners
+    troubles: Troubles
     disk: Callable[[int, float], float]
     cpu_pool: ThreadPoolExecutor
     disk_pool: ThreadPoolExecutor
 
     async def work(self, request: Request) -> Response:
         """`/?work=&echo=`: CPU work, or a late answer without any; the answer contains `echo`."""
+        if self.troubles.fails:
+            raise HTTPException(500, f"{self.name} fails for a while, as it was asked to")
         echo = request.query_params.get("echo", "")[:ECHOED]
         if self.delay_s:
             await asyncio.sleep(self.delay_s)
@@ -59,6 +63,8 @@ class Server:
                 self.cpu_pool, self.pace.after, traces_of_work, self.random, times
             )
             done = {"trace": trace}
+        if late_s := self.troubles.late_s:
+            await asyncio.sleep(late_s)
         return JSONResponse({"server": self.name, **done, **({"echo": echo} if echo else {})})
 
     async def io(self, request: Request) -> Response:
@@ -96,15 +102,38 @@ class Server:
 
     async def burn(self, request: Request) -> Response:
         """`POST /burn?seconds=&workers=` starts burners, `DELETE /burn` stops them; loopback only."""
-        client = request.client.host if request.client else None
-        if not is_local(client, request.headers):
-            raise HTTPException(403, "burning CPU is for direct requests from this machine's loopback only")
+        _check_local(request)
         if request.method == "DELETE":
             return JSONResponse({"server": self.name, "stopped": self.burners.stop()})
         seconds = read(request_checks.BURN_SECONDS, request.query_params)
         workers = read(request_checks.BURN_WORKERS, request.query_params)
         self.burners.start(seconds=seconds, workers=workers)
         return JSONResponse({"server": self.name, "seconds": seconds, "workers": workers}, status_code=202)
+
+    async def fail(self, request: Request) -> Response:
+        """`POST /fail?seconds=`: `/` is 500 at once; `DELETE /fail` ends any trouble; loopback only."""
+        _check_local(request)
+        if request.method == "DELETE":
+            self.troubles.stop()
+            return JSONResponse({"server": self.name})
+        seconds = read(request_checks.BURN_SECONDS, request.query_params)
+        self.troubles.fail(seconds)
+        return JSONResponse({"server": self.name, "seconds": seconds}, status_code=202)
+
+    async def slow(self, request: Request) -> Response:
+        """`POST /slow?seconds=&ms=`: answer `/` later by this, without being busy; loopback only."""
+        _check_local(request)
+        seconds = read(request_checks.BURN_SECONDS, request.query_params)
+        late_ms = read(request_checks.SLEEP_MS, request.query_params)
+        self.troubles.slow(seconds, late_ms / 1000)
+        return JSONResponse({"server": self.name, "seconds": seconds, "ms": late_ms}, status_code=202)
+
+
+def _check_local(request: Request) -> None:
+    client = request.client.host if request.client else None
+    if not is_local(client, request.headers):
+        why = f"{request.url.path} is for direct requests from this machine's loopback only"
+        raise HTTPException(403, why)
 
 
 def create_app(server: Server) -> Starlette:
@@ -116,5 +145,7 @@ def create_app(server: Server) -> Starlette:
         Route("/sleep", server.sleep),
         Route("/healthz", server.health),
         Route("/burn", server.burn, methods=["POST", "DELETE"]),
+        Route("/fail", server.fail, methods=["POST", "DELETE"]),
+        Route("/slow", server.slow, methods=["POST"]),
     ]
     return Starlette(routes=routes)

@@ -2,21 +2,27 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from steelyard_loadtest.compare.page import scenario_text
 from steelyard_loadtest.compare.page.view import View
+from steelyard_loadtest.figures.columns import DEFINITIONS
 from steelyard_loadtest.figures.trial_figures import Summary
 from steelyard_loadtest.figures.verdict import FAILURES_AT_MOST
 from steelyard_loadtest.reporting import wording
 from steelyard_loadtest.reporting.markdown import Column, Table, table, without_empty_columns
 from steelyard_loadtest.scenario.algorithms import DEFAULT
+from steelyard_loadtest.scenario.definition import Mark
 
 SHARES_OF = 5
 """With more servers the shares are in servers.csv and in the plots."""
+
+MARKS = (
+    "Declared before anything was measured, the same for all. Medians over the repeats; ✗ is over the mark."
+)
 
 SIGMA = "Medians over the repeats; ± is their sample deviation σ."
 
@@ -70,12 +76,16 @@ def by_level(view: View, level: float, *, folded: bool) -> list[Table]:
         title=f"p99 in ms in each phase at {where}",
         note="For the requests due between two events; medians over the repeats.",
     )
+    judged = []
+    if view.scenario.marks:
+        columns = [NAME, KIND, *_marks(view.scenario.marks)]
+        judged = [_table(best_first, columns, title=f"Pass marks at {where}", note=MARKS)]
     tables = [replace(without_empty_columns(each), folded=folded) for each in (latency, by_phase, balance)]
     failed = [summary for summary in view.at(level) if summary.failures_part > 0]
     if failed:
         columns = [NAME, FAILED, FAILURES, KINDS]
         tables.append(_table(failed, columns, title=f"Failures at {where}", note="Sums over all repeats."))
-    return [each for each in tables if len(each.head) > 2]
+    return [each for each in (*judged, *tables) if len(each.head) > 2]
 
 
 def _table(
@@ -89,6 +99,28 @@ def _medians(metrics: Sequence[Metric]) -> list[Column[Summary]]:
         return Column(heading, lambda one: scenario_text.median(one.metrics.get(metric), *digits))
 
     return [column(*metric) for metric in metrics]
+
+
+def _marks(marks: Mapping[Mark, float]) -> list[Column[Summary]]:
+    """Return a column for each mark, and one for all of them."""
+
+    def text(mark: Mark, most: float, one: Summary) -> str:
+        value = scenario_text.median(one.metrics.get(mark))
+        return value if _holds(one, mark, most) else f"{value} ✗"
+
+    def passes(one: Summary) -> str:
+        return "passes" if all(_holds(one, mark, most) for mark, most in marks.items()) else "fails"
+
+    columns = [
+        Column[Summary](f"{DEFINITIONS[mark][0]}, at most {most:g}", partial(text, mark, most))
+        for mark, most in marks.items()
+    ]
+    return [*columns, Column[Summary]("", passes, "left")]
+
+
+def _holds(summary: Summary, mark: Mark, most: float) -> bool:
+    known = summary.metrics.get(mark)
+    return known is not None and known.median <= most
 
 
 def _p99(summary: Summary) -> str:

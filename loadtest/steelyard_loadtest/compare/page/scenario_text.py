@@ -91,6 +91,10 @@ def event_text(event: Event) -> str:
         return f"{when}: {event.workers} of {event.server}'s workers are held, without CPU"
     if event.do == "burn":
         return f"{when}: a neighbour takes {event.server}'s CPU ({event.workers} processes)"
+    if event.do == "fail":
+        return f"{when}: {event.server} answers with an error at once"
+    if event.do == "slow":
+        return f"{when}: {event.server} answers {event.ms} ms later, without being busy"
     return f"{event.at_s:g} s: {event.server} {'leaves' if event.do == 'leave' else 'joins'}"
 
 
