@@ -21,6 +21,7 @@ NOT_IN_ALL = (
     "fails-fast",
     "slow-then-well",
     "cold-server",
+    "all-busy",
 )
 """Scenarios that are not in `all`: with them `make report` would take over twenty minutes."""
 
