@@ -1,4 +1,6 @@
-"""Starts controllers by forking a process that has imported them: the imports take a second of CPU time.
+"""Starts controllers and agents by forking a process that has imported them.
+
+The imports take a second of CPU time for a controller, a third of that for an agent.
 
 `Popen` is `subprocess.Popen` for commands of the form `[sys.executable, "-m", module, *arguments]`, if the
 module can be forked; other commands start as ever. The child runs the same `main` with its own arguments,
@@ -26,13 +28,16 @@ import time
 from pathlib import Path
 from typing import Any
 
+from testing.waiting import PATIENCE_S
+
 # Modules with a `main` that only reads sys.argv and os.environ when it is called, and what they import later.
-LATER_IMPORTS = {"steelyard_controller": ("pydantic.v1",)}
+LATER_IMPORTS = {"steelyard_controller": ("pydantic.v1",), "steelyard_agent": ()}
 
 # Linux allows datagrams of 208 kB by default. Arguments and environment of a test are some 5 kB.
 MESSAGE_BYTES = 200_000
 
 MODULE = "STEELYARD_TESTS_MODULE"
+BEFORE = "STEELYARD_TESTS_BEFORE"
 
 # A short-lived program's status may follow its pid at once.
 PID_BYTES = 10
@@ -91,6 +96,21 @@ class Popen(subprocess.Popen[Any]):
                 self.returncode = os.waitstatus_to_exitcode(int(os.read(self._status, 20) or b"9"))
                 os.close(self._status)
         return self.returncode
+
+
+def run(
+    command: list[str], *, before: str = "", env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, like subprocess.run with its output as text; `before` is Python for it."""
+    environment = (dict(os.environ) if env is None else env) | {BEFORE: before}
+    pipe = subprocess.PIPE
+    with Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, env=environment) as it:
+        try:
+            out, error = it.communicate(timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            it.kill()
+            raise
+    return subprocess.CompletedProcess(command, it.returncode, out, error)
 
 
 class _Server:
@@ -175,6 +195,7 @@ def serve(descriptor: int) -> None:
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()
+    exec(os.environ.pop(BEFORE, ""), {"os": os, "sys": sys})  # noqa: S102 - a test's own text
     sys.argv = [str(sys.modules[f"{module}.__main__"].__file__), *arguments]
     sys.exit(main())
 

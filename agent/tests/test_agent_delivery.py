@@ -15,6 +15,7 @@ from pymemcache.client.base import Client
 from steelyard_protocol import rendezvous, sample_reader, signature
 from steelyard_protocol.sample_record import SampleRecord
 
+from testing import warm_start
 from testing.daemons import Daemon, free_port
 from testing.waiting import wait_until
 
@@ -78,7 +79,7 @@ def running_on(servers: Sequence[str], *flags: str, log: Path) -> Iterator["subp
         sys.executable, "-m", "steelyard_agent", "--upstream", "web", "--peer", "server-1",
         "--memcached", ",".join(servers), "--interval", "0.1", "--scope", "host", *flags,
     ]  # fmt: skip
-    with log.open("wb") as stderr, subprocess.Popen(command, stderr=stderr) as agent:
+    with log.open("wb") as stderr, warm_start.Popen(command, stderr=stderr) as agent:
         try:
             yield agent
         finally:
@@ -239,7 +240,7 @@ def test_sighup_under_another_name_leaves_under_the_old_one(memcached: Daemon, t
         sys.executable, "-m", "steelyard_agent", "--config", str(file), "--memcached", memcached.address,
         "--scope", "host", *PATIENT,
     ]  # fmt: skip
-    with subprocess.Popen(command) as agent:
+    with warm_start.Popen(command) as agent:
         try:
             wait_until(lambda: sample_in(memcached))
             file.write_text('peer = "server-2"\n')

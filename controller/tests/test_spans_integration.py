@@ -1,6 +1,5 @@
 """Spans of ticks and requests reach a real collector; one that is away or hangs delays nothing."""
 
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +9,7 @@ from steelyard_controller import wiring
 from steelyard_controller.settings import load
 from steelyard_protocol.program_settings import SettingsError
 
+from testing import warm_start
 from testing.daemons import Daemon, free_port
 from testing.waiting import wait_until
 
@@ -143,11 +143,8 @@ def test_nobody_waits_for_a_collector_that_hangs_and_a_full_queue_is_told_once(t
 def test_without_the_sdk_or_with_what_it_does_not_take_one_line_says_what_to_do(
     before: str, says: str
 ) -> None:
-    program = (
-        f"import os, sys; {before}; os.environ['OTEL_TRACES_EXPORTER'] = 'otlp'; "
-        "from steelyard_controller.__main__ import main; sys.exit(main([]))"
-    )
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False, text=True)
+    command = [sys.executable, "-m", "steelyard_controller"]
+    ran = warm_start.run(command, before=f"{before}; os.environ['OTEL_TRACES_EXPORTER'] = 'otlp'")
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith(f"steelyard-controller: {says}")
     assert ran.stderr.count("\n") == 1

@@ -16,6 +16,7 @@ from pymemcache.client.base import Client
 from steelyard_protocol import sample_reader
 from steelyard_protocol.sample_record import SampleRecord
 
+from testing import warm_start
 from testing.daemons import Daemon, free_port
 from testing.waiting import PATIENCE_S, wait_until
 
@@ -30,7 +31,7 @@ def running(memcached: Daemon, config: Path, log: Path, *flags: str) -> Iterator
         sys.executable, "-m", "steelyard_agent", "--config", str(config), "--peer", "server-1",
         "--memcached", memcached.address, "--interval", "0.5", "--scope", "host", *flags,
     ]  # fmt: skip
-    with log.open("wb") as stderr, subprocess.Popen(command, stderr=stderr) as agent:
+    with log.open("wb") as stderr, warm_start.Popen(command, stderr=stderr) as agent:
         try:
             yield agent
         finally:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from testing import warm_start
 from testing.daemons import Daemon, free_port
 from testing.pods_api_server import PodsApiServer, pod, pod_list, pods_api_server, refusal
 from testing.waiting import PATIENCE_S
@@ -47,7 +48,7 @@ class Running:
         flags += ["--key-file", str(self.key)]
         command = [sys.executable, "-m", "steelyard_agent", "--scope", "pods", "--interval", "0.2", *flags]
         with self._log.open("wb") as file:
-            self.process = subprocess.Popen(
+            self.process = warm_start.Popen(
                 [*command, "--memcached", memcached.address],
                 stderr=file,
                 env={**os.environ, **api.environment},

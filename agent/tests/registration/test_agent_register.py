@@ -22,7 +22,7 @@ from steelyard_agent.http_exchange import Answer
 from steelyard_agent.registration import register_flags
 from steelyard_agent.registration.controller_client import ControllerClient, NoAnswer
 
-from testing import hostile_servers
+from testing import hostile_servers, warm_start
 from testing.daemons import Daemon, free_port
 from testing.waiting import PATIENCE_S, wait_until
 
@@ -246,7 +246,7 @@ def agent_with(
         "--register", controller.url, *flags,
     ]  # fmt: skip
     with log.open("wb") as stderr:
-        agent = subprocess.Popen(command, stderr=stderr, env={**os.environ, **environment})
+        agent = warm_start.Popen(command, stderr=stderr, env={**os.environ, **environment})
         try:
             yield agent
         finally:
@@ -342,7 +342,7 @@ def test_an_agent_renamed_by_sighup_takes_its_old_name_back(memcached: Daemon, t
             "--interval", "0.1", "--scope", "host", "--register", controller.url,
             "--address", "10.0.0.11:80", "--deregister",
         ]  # fmt: skip
-        agent = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        agent = warm_start.Popen(command, stderr=subprocess.DEVNULL)
         try:
             asked(controller, "PUT")
             file.write_text('peer = "server-2"\n')

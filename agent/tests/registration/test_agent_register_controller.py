@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from testing import warm_start
 from testing.daemons import Daemon, free_port
 from testing.waiting import PATIENCE_S, wait_until
 
@@ -82,7 +83,7 @@ def agent_of(
     ]  # fmt: skip
     with (folder / "agent.log").open("ab") as log:
         known = {"STEELYARD_AGENT_TOKEN": admin_token(), **os.environ, **environment}
-        agent = subprocess.Popen(command, stderr=log, env=known)
+        agent = warm_start.Popen(command, stderr=log, env=known)
         try:
             yield agent
         finally:

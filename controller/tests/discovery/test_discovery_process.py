@@ -1,21 +1,18 @@
 """A controller process with discovery: its errors at the start, and its end."""
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from testing.waiting import PATIENCE_S, wait_until
+from testing import warm_start
+from testing.waiting import wait_until
 
 from ..processes import LOCAL, controller
 from .recorded_api import RecordedApi, endpoint_slice, service
 
 pytestmark = pytest.mark.integration
-
-# As in an interpreter without the extra.
-WITHOUT_CLIENT = "import sys; sys.modules['kubernetes'] = None; from steelyard_controller.__main__ import main; sys.exit(main(sys.argv[1:]))"  # noqa: E501
 
 
 @pytest.fixture
@@ -27,30 +24,24 @@ def api(tmp_path: Path) -> Iterator[RecordedApi]:
     made.stop()
 
 
-def refused(program: list[str], kubeconfig: Path) -> str:
+def refused(kubeconfig: Path, before: str = "") -> str:
     """Return the error of a controller that does not start."""
-    done = subprocess.run(
-        [sys.executable, *program, "--kubernetes=all", "--state-url=memory://"],
-        env={"KUBECONFIG": str(kubeconfig)},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    command = [sys.executable, "-m", "steelyard_controller", "--kubernetes=all", "--state-url=memory://"]
+    done = warm_start.run(command, before=before, env={"KUBECONFIG": str(kubeconfig)})
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     return done.stderr
 
 
 def test_without_the_client_it_names_the_extra(tmp_path: Path) -> None:
-    assert refused(["-c", WITHOUT_CLIENT], tmp_path / "none") == (
+    assert refused(tmp_path / "none", "sys.modules['kubernetes'] = None") == (
         "steelyard-controller: kubernetes: the Kubernetes client is not installed: pip install "
         "'steelyard-controller[kubernetes]', or leave STEELYARD_KUBERNETES out\n"
     )
 
 
 def test_without_a_cluster_it_says_what_to_name(tmp_path: Path) -> None:
-    said = refused(["-m", "steelyard_controller"], tmp_path / "none")
+    said = refused(tmp_path / "none")
     assert "there is no configuration for the API server" in said
     assert "name a kubeconfig in KUBECONFIG" in said
 

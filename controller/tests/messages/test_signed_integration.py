@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import subprocess
 import sys
 import time
 import urllib.error
@@ -447,12 +446,7 @@ def test_a_server_that_is_taken_over_speaks_for_itself_alone(memcached: Daemon, 
 def test_a_wrong_key_file_is_one_line_and_exits_2(tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_text("short\n")
-    ran = subprocess.run(
-        [sys.executable, "-m", "steelyard_controller", "--key-file", str(key)],
-        capture_output=True,
-        check=False,
-        text=True,
-    )
+    ran = warm_start.run([sys.executable, "-m", "steelyard_controller", "--key-file", str(key)])
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr == (
         f"steelyard-controller: the key file {key}: a key has at least 16 bytes, and this one has 5: "

@@ -2,7 +2,6 @@
 
 import contextlib
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +23,7 @@ from steelyard_protocol import derived_keys, signature, traffic_report, wire
 from steelyard_protocol.program_settings import SettingsError
 from steelyard_protocol.traffic_report import TrafficReport
 
+from testing import warm_start
 from testing.certificates import Authority
 from testing.daemons import Daemon, free_port
 from testing.waiting import PATIENCE_S, wait_until
@@ -237,9 +237,8 @@ def test_reports_are_signed_with_the_load_balancers_own_key(memcached: Daemon, t
 
 def _ended(*flags: str, before: str = "") -> tuple[int, str]:
     """Run a controller that cannot start; return its status and error."""
-    code = f"{before}\nimport sys; from steelyard_controller.__main__ import main; sys.exit(main())"
-    command = [sys.executable, "-c", code, "--state-url", "memory://", "--api-port", str(free_port()), *flags]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    command = [sys.executable, "-m", "steelyard_controller", "--state-url", "memory://"]
+    done = warm_start.run([*command, "--api-port", str(free_port()), *flags], before=before)
     return done.returncode, done.stderr
 
 
@@ -251,7 +250,7 @@ def test_a_port_that_is_taken_ends_the_controller_with_the_remedy() -> None:
 
 
 def test_without_grpc_or_with_files_that_are_not_there_one_line_says_what_to_do(tmp_path: Path) -> None:
-    status, said = _ended("--xds-port", "8084", before="import sys; sys.modules['grpc'] = None")
+    status, said = _ended("--xds-port", "8084", before="sys.modules['grpc'] = None")
     assert status == 2
     assert said.startswith(
         "steelyard-controller: --xds-port requires gRPC: pip install 'steelyard-controller[xds]'"
