@@ -1,5 +1,6 @@
 """The remains of closed connections, in a controller process without load."""
 
+import os
 import subprocess
 import sys
 import urllib.request
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from testing import warm_start
 from testing.daemons import Daemon, free_port
 from testing.waiting import PATIENCE_S, wait_until
 
@@ -19,12 +21,12 @@ CONNECTIONS = 5
 
 # A cycle is collected before there are this many new objects, however long that takes.
 TELLS = """
-import sys, weakref
+import os, weakref
 from asyncio import selector_events
-from steelyard_controller import __main__, garbage
+from steelyard_controller import garbage
 
 garbage.EVERY_S = 0.05
-gone = open(sys.argv.pop(1), "ab", buffering=0)
+gone = open(os.environ["GONE"], "ab", buffering=0)
 made = selector_events._SelectorSocketTransport.__init__
 
 def noted(transport, *arguments, **named):
@@ -32,7 +34,6 @@ def noted(transport, *arguments, **named):
     weakref.finalize(transport, gone.write, b"x").atexit = False
 
 selector_events._SelectorSocketTransport.__init__ = noted
-sys.exit(__main__.main())
 """
 
 
@@ -42,10 +43,11 @@ def gone(memcached: Daemon, tmp_path: Path) -> Iterator[tuple[str, Path]]:
     (tmp_path / "controller.yaml").write_text(CONFIG)
     port, file = free_port(), tmp_path / "gone"
     command = [
-        sys.executable, "-c", TELLS, str(file), "--config", str(tmp_path / "controller.yaml"),
+        sys.executable, "-m", "steelyard_controller", "--config", str(tmp_path / "controller.yaml"),
         "--memcached", memcached.address, "--state-url", "memory://", "--api-port", str(port),
     ]  # fmt: skip
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+    environment = os.environ | {warm_start.BEFORE: TELLS, "GONE": str(file)}
+    with warm_start.Popen(command, stderr=subprocess.DEVNULL, env=environment) as process:
         try:
             yield f"http://127.0.0.1:{port}/healthz", file
         finally:

@@ -1,6 +1,7 @@
 """Controller processes with a loop that hangs or breaks: they report it, and end on request or alone."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from testing import warm_start
 from testing.daemons import Daemon, free_port
 from testing.waiting import PATIENCE_S, wait_until
 
@@ -28,11 +30,6 @@ BREAKS = """
 from steelyard_protocol.clock_phase import Pace
 Pace.next = lambda *_: 1 / 0
 """
-START = """
-import sys
-from steelyard_controller.__main__ import main
-sys.exit(main())
-"""
 
 
 @contextmanager
@@ -41,11 +38,12 @@ def controller(fault: str, memcached: Daemon, folder: Path) -> Iterator[tuple[su
     (folder / "controller.yaml").write_text(CONFIG)
     port = free_port()
     command = [
-        sys.executable, "-c", fault + START, "--config", str(folder / "controller.yaml"),
+        sys.executable, "-m", "steelyard_controller", "--config", str(folder / "controller.yaml"),
         "--memcached", memcached.address, "--state-url", "memory://", "--api-port", str(port),
         "--tick-s", "0.1", "--lease-s", "0.5",
     ]  # fmt: skip
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    environment = os.environ | {warm_start.BEFORE: fault}
+    with warm_start.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
         try:
             yield process, f"http://127.0.0.1:{port}"
         finally:
