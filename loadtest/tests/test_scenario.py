@@ -10,7 +10,7 @@ from steelyard_loadtest.scenario.algorithms import (
     DEFAULT,
     named,
 )
-from steelyard_loadtest.scenario.definition import Drift, Server
+from steelyard_loadtest.scenario.definition import Drift, Server, Takeover
 from steelyard_loadtest.scenario.file import ScenarioError, parse
 from steelyard_loadtest.scenario.find import FILES, NAMES, find
 
@@ -113,6 +113,7 @@ def test_events_stand_in_the_order_of_time() -> None:
             "a drifts to under 0.05 cores",
         ),
         ("weight = 3", "drift = {by = 0.3, period_s = 40}", "b drifts to under 0.05 cores, or has no"),
+        ("weight = 3", "takeover = {at_s = 1, cpu_cores = 0.1}", "b is taken over, so it needs cpu_cores"),
         ("cpu_cores = 0.2", "cpu_cores = 0.2\ndrift = {by = 0.3}", "servers.0.drift.period_s"),
         ("levels = [50]", "levels = []", "load.levels"),
         ("levels = [50]", "levels = [50]\nof_capacity = true", "levels are parts from 0 to 1"),
@@ -158,6 +159,11 @@ def test_a_limit_that_drifts_stands_before_the_counted_part_and_swings_in_it() -
     assert limits == pytest.approx([0.3, 0.3, 0.2, 0.1, 0.3])
     assert Server(name="a", cpu_cores=0.2).cores_at(7) == 0.2
     assert Server(name="a").cores_at(7) is None
+
+
+def test_from_its_takeover_on_a_server_has_the_other_one_s_limit() -> None:
+    server = Server(name="a", cpu_cores=0.5, takeover=Takeover(at_s=6, cpu_cores=0.05))
+    assert [server.cores_at(t_s) for t_s in (-9, 0, 5.9, 6, 20)] == [0.5, 0.5, 0.5, 0.05, 0.05]
 
 
 @given(st.floats(0, 80))

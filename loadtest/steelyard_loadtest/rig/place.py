@@ -98,7 +98,7 @@ def agent_part(
         orca=files.orca,
         orca_grpc=f"{host}:{orca_port}" if orca_port else None,
         config=files.agent_config if server.workers or orca_port else None,
-        # The agent reads a limit that drifts by itself, as the quota of the server's control group.
-        cpu_limit=None if server.drift else server.cpu_cores,
+        # The agent reads a limit that changes by itself, as the quota of the server's control group.
+        cpu_limit=None if server.moves else server.cpu_cores,
         io_capacity=calls_per_s,
     )

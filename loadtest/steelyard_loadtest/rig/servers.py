@@ -136,18 +136,18 @@ class Servers:
         )
 
     def drift(self, t_s: float) -> None:
-        """Set the limits that drift to their values t_s seconds after the counted part began.
+        """Set the limits that change to their values t_s seconds after the counted part began.
 
         Raises SetupError if no control group holds them, because nothing else can be changed.
         """
         for server in self._scenario.servers:
             cores = server.cores_at(t_s)
-            if server.drift is None or cores is None:
+            if not server.moves or cores is None:
                 continue
             group = cpu_limits.group(self._files[server.name].server_log.read_text())
             if group is None:
                 raise SetupError(
-                    f"{server.name}'s CPU limit drifts, and only a control group's quota can: run it as root"
+                    f"{server.name}'s CPU limit changes, and only a control group's quota can: run it as root"
                     f" (limits are held by {self.means})"
                 )
             write_quota(group, 2 if (group / "cpu.max").exists() else 1, cores)
@@ -160,6 +160,7 @@ class Servers:
         self.check()
         if self._scenario.static:
             return
+        self.drift(0.0)
         for path in ("/burn", "/fail"):
             self._ask_each(_status, path, "DELETE")
         deadline_s = time.monotonic() + REST_S

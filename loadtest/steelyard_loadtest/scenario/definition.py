@@ -14,7 +14,7 @@ Generator = Literal["locust", "open", "wrk"]
 LOWEST_CORES = 0.05
 """A control group's quota of 1 ms in 20 ms, the least that a kernel takes."""
 Happening = Literal["burn", "hold", "fail", "slow", "leave", "join"]
-Mark = Literal["failures_part", "recovery_s", "slowest_phase"]
+Mark = Literal["failures_part", "recovery_s", "share_error", "slowest_phase"]
 LONGEST_HOLD_S = 60.0
 """The longest time that a demo server sleeps for a request."""
 
@@ -35,6 +35,15 @@ class Drift:
 
 @with_config(STRICT)
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Takeover:
+    """Another server, of this size, has the address from this moment of the counted part on."""
+
+    at_s: Seconds
+    cpu_cores: Annotated[float, Field(ge=LOWEST_CORES, le=64)]
+
+
+@with_config(STRICT)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
     """A server. cpu_cores None: no limit. weight: the operator's value for it.
 
@@ -51,10 +60,18 @@ class Server:
     disk_ops_per_s: Annotated[float, Field(ge=1, le=100_000)] | None = None
     workers: Annotated[int, Field(ge=1, le=1000)] | None = None
     drift: Drift | None = None
+    takeover: Takeover | None = None
     zone: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{0,63}$")] = ""
+
+    @property
+    def moves(self) -> bool:
+        """Return whether its CPU limit changes during a trial."""
+        return self.drift is not None or self.takeover is not None
 
     def cores_at(self, t_s: float) -> float | None:
         """Return its CPU limit t_s seconds after the counted part began; None without a limit."""
+        if self.takeover and t_s >= self.takeover.at_s:
+            return self.takeover.cpu_cores
         if self.cpu_cores is None or self.drift is None:
             return self.cpu_cores
         turns = max(t_s, 0.0) / self.drift.period_s + self.drift.phase

@@ -87,6 +87,8 @@ def _faults(scenario: Scenario) -> Iterator[str]:
     for server in scenario.servers:
         if server.drift and (server.cpu_cores or 0.0) * (1 - server.drift.by) < LOWEST_CORES:
             yield f"servers: {server.name} drifts to under {LOWEST_CORES:g} cores, or has no cpu_cores"
+        if server.takeover and (server.drift or server.cpu_cores is None):
+            yield f"servers: {server.name} is taken over, so it needs cpu_cores, and has no drift"
     for event in scenario.events:
         if event.server not in names:
             yield f"events: no server {event.server!r}; {', '.join(names)}"
@@ -114,5 +116,5 @@ def _faults(scenario: Scenario) -> Iterator[str]:
         yield "algorithms: several balancers are for the generator `open`, which spreads requests over them"
     if scenario.static and (scenario.events or load.of_capacity):
         yield "static servers have no events and no capacity"
-    if scenario.static and any(server.drift for server in scenario.servers):
+    if scenario.static and any(server.moves for server in scenario.servers):
         yield "static servers have no limit that drifts"

@@ -22,6 +22,7 @@ NOT_IN_ALL = (
     "slow-then-well",
     "cold-server",
     "all-busy",
+    "takeover",
 )
 """Scenarios that are not in `all`: with them `make report` would take over twenty minutes."""
 

@@ -115,6 +115,8 @@ def _abilities(server: Server) -> Iterator[str]:
     if server.drift:
         drift = server.drift
         yield f"drifting by {drift.by * 100:g} % every {drift.period_s:g} s from phase {drift.phase:g} on"
+    if server.takeover:
+        yield f"from {server.takeover.at_s:g} s on another server of {server.takeover.cpu_cores:g} cores"
     yield f"weight {server.weight}"
     if server.delay_ms:
         yield f"answers {server.delay_ms:g} ms late"

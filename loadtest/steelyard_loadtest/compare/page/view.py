@@ -109,5 +109,5 @@ def unlike(scenario: Scenario) -> list[str]:
     abilities = {server.name: replace(server, name="") for server in scenario.servers}
     usual = Counter(abilities.values()).most_common(1)[0][0]
     touched = {event.server for event in scenario.events}
-    touched |= {server.name for server in scenario.servers if server.drift}
+    touched |= {server.name for server in scenario.servers if server.moves}
     return [name for name, ability in abilities.items() if ability != usual or name in touched]

@@ -81,7 +81,7 @@ def _row(view: View, trials: Sequence[Measured], name: str, *, last: bool) -> li
 def shows_fair(view: View) -> bool:
     """Return whether the servers' CPU moves, and is known at each moment."""
     scenario = view.scenario
-    moves = any(server.drift for server in scenario.servers) or any(
+    moves = any(server.moves for server in scenario.servers) or any(
         event.do == "burn" for event in scenario.events
     )
     return moves and bool(fair_shares(scenario.servers, scenario.events, 0.0))
