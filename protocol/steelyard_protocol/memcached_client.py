@@ -111,11 +111,25 @@ class MemcachedClient:
         if not self._call(lambda server: server.set(key, value, expire=ttl_s, noreply=False)):
             raise Unavailable("it did not store the value")
 
-    def put_many(self, values: Mapping[str, bytes], *, ttl_s: int) -> None:
-        """Store values by key for `ttl_s` seconds, in place of any others."""
+    def put_many(self, values: Mapping[str, bytes], *, ttl_s: int) -> dict[str, str]:
+        """Store values by key for `ttl_s` seconds, in place of any others.
+
+        Returns by key why the server refuses a value; the key then has no value any more.
+        """
+        # pymemcache's set_many raises at the first refused value, and so hides which ones were stored.
+        refused: dict[str, str] = {}
         for part in _bounded(values):
-            if self._call(methodcaller("set_many", part, expire=ttl_s, noreply=False)):
-                raise Unavailable("it did not store every value")
+
+            def write(server: _Connection, part: Mapping[str, bytes] = part) -> list[bool | str]:
+                commands = [_setting(server.check_key(key), value, ttl_s) for key, value in part.items()]
+                return [_stored(line) for line in server.lines(commands)]
+
+            for key, answer in zip(part, self._call(write), strict=True):
+                if isinstance(answer, str):
+                    refused[key] = answer
+                elif not answer:
+                    raise Unavailable("it did not store every value")
+        return refused
 
     def append(self, key: str, value: bytes, *, ttl_s: int) -> bool:
         """Append to a value; if there is none, store the text for `ttl_s` seconds.
@@ -252,6 +266,10 @@ class _Connection(Client):  # type: ignore[misc]
 def _replacing(key: bytes, value: bytes, before: Seen | None, ttl_s: int) -> bytes:
     command, mark = ("add", b"") if before is None else ("cas", b" " + before.mark)
     return b"%s %s 0 %d %d%s\r\n%s\r\n" % (command.encode(), key, ttl_s, len(value), mark, value)
+
+
+def _setting(key: bytes, value: bytes, ttl_s: int) -> bytes:
+    return b"set %s 0 %d %d\r\n%s\r\n" % (key, ttl_s, len(value), value)
 
 
 def _stored(line: bytes) -> bool | str:

@@ -120,14 +120,17 @@ class MemcachedPool:
             client = self._clients[name]
             put = client.replace_many(values, before, ttl_s=ttl_s, check=check)
             heads = {at: head for key in put if put[key] is True for at, head in more.get(key, {}).items()}
-            client.put_many(heads, ttl_s=then_ttl_s)
+            # A reader goes by the table if its head is absent.
+            refused_heads[name] = client.put_many(heads, ttl_s=then_ttl_s)
             return put
 
+        refused_heads: dict[str, dict[str, str]] = {}
         answered = await self._each(seen, put, skip)
         if not answered:
             raise self._unavailable()
         for name, taken in answered.items():
-            self.faults[name] = next((why for why in taken.values() if isinstance(why, str)), None)
+            whys = [*taken.values(), *refused_heads[name].values()]
+            self.faults[name] = next((why for why in whys if isinstance(why, str)), None)
         return answered
 
     async def keep(

@@ -65,19 +65,23 @@ class MemcachedServer:
         self._fault = ""
         self._not_before_s = 0.0
 
-    def put_many(self, values: Mapping[str, bytes]) -> str | None:
-        """Store values by key in one request; return why they were not all taken, None when they were.
+    def put_many(self, values: Mapping[str, bytes]) -> str | Mapping[str, str]:
+        """Store values by key in one request; return the server's fault, or why it refuses values, by key.
 
         Never raises, takes no longer than the client's timeout for each part, tries nothing during a pause.
+        A server that refuses a value (it is too large, or memory is short) takes others.
         """
-        return self._try(lambda: self._client.put_many(values, ttl_s=self._ttl_s))
+        refused: dict[str, str] = {}
+        fault = self._try(lambda: refused.update(self._client.put_many(values, ttl_s=self._ttl_s)))
+        return refused if fault is None else fault
 
-    def append(self, key: str, value: bytes, *, ttl_s: int) -> str | None:
+    def append(self, key: str, value: bytes, *, ttl_s: int) -> str | Mapping[str, str]:
         """Append to a value, or store it for `ttl_s` seconds; otherwise as `put_many`.
 
         A value without room for more is no fault of the server, which takes all others.
         """
-        return self._try(lambda: self._client.append(key, value, ttl_s=ttl_s))
+        fault = self._try(lambda: self._client.append(key, value, ttl_s=ttl_s))
+        return {} if fault is None else fault
 
     def close(self) -> None:
         """Close the connection."""
@@ -113,6 +117,7 @@ class MemcachedWriter:
         self._servers = {server.name: server for server in servers}
         self._what = what
         self._faults: dict[str, str] = {}
+        self._refused: set[str] = set()
 
     def put_many(self, values: Mapping[str, bytes]) -> set[str]:
         """Store values by key, those of one server in one request; return the keys taken. Never raises."""
@@ -125,25 +130,35 @@ class MemcachedWriter:
     def _offer(
         self,
         values: Mapping[str, bytes],
-        offer: Callable[[MemcachedServer, Mapping[str, bytes]], str | None],
+        offer: Callable[[MemcachedServer, Mapping[str, bytes]], str | Mapping[str, str]],
     ) -> set[str]:
         orders = {key: rendezvous.order(list(self._servers), key) for key in values}
         faults: dict[str, str] = {}
         taken: set[str] = set()
         taken_by: list[str] = []
+        refused: dict[str, str] = {}  # by key
+        refused_by: dict[str, str] = {}  # by server
         for choice in range(len(self._servers)):
             asked: defaultdict[str, dict[str, bytes]] = defaultdict(dict)
             for key in values.keys() - taken:
                 asked[orders[key][choice]][key] = values[key]
             for name, some in asked.items():
-                # A failed one has used its time already.
-                fault = faults.get(name) or offer(self._servers[name], some)
-                if fault is None:
-                    taken |= some.keys()
+                if name in faults:
+                    continue  # it has used its time already
+                answer = offer(self._servers[name], some)
+                if isinstance(answer, str):
+                    faults[name] = answer
+                    continue
+                for key, why in answer.items():
+                    refused[key] = refused_by[name] = why
+                if len(answer) < len(some):
+                    taken |= some.keys() - answer.keys()
                     taken_by.append(name)
-                else:
-                    faults[name] = fault
+        # A server that refuses all values is as good as unreachable.
+        faults |= {name: why for name, why in refused_by.items() if name not in taken_by}
         self._log_changes(faults, taken_by)
+        if taken:
+            self._log_refused({key: refused[key] for key in refused.keys() - taken})
         return taken
 
     @property
@@ -166,6 +181,16 @@ class MemcachedWriter:
         for name in taken_by:
             if name not in faults and self._faults.pop(name, None) is not None:
                 log.info("Memcached at %s is back: %s arrive again", name, self._what)
+
+    def _log_refused(self, refused: Mapping[str, str]) -> None:
+        """Log the first value that no server takes while they take others, once until it is taken."""
+        new = sorted(refused.keys() - self._refused)
+        if new:
+            more = f" and {len(new) - 1} more" if len(new) > 1 else ""
+            log.warning(
+                "Memcached takes no %s%s (%s), but the other %s", new[0], more, refused[new[0]], self._what
+            )
+        self._refused = set(refused)
 
     def _then(self, taken_by: Sequence[str]) -> str:
         if taken_by:

@@ -3,6 +3,8 @@
 import logging
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -12,7 +14,7 @@ from steelyard_protocol import memcached_writer, rendezvous
 from steelyard_protocol.memcached_client import MemcachedClient
 from steelyard_protocol.memcached_writer import MemcachedServer, MemcachedWriter
 
-from testing.daemons import Daemon
+from testing.daemons import Daemon, memcached_in
 from testing.hostile_servers import dripping
 from testing.waiting import wait_until
 
@@ -40,13 +42,14 @@ class Shelf(MemcachedServer):
         self.questions = 0
         self.closed = False
 
-    def put_many(self, values: Mapping[str, bytes]) -> str | None:
+    def put_many(self, values: Mapping[str, bytes]) -> str | Mapping[str, str]:
         self.questions += 1
-        if self.fault is None:
-            self.values.update(values)
-        return self.fault
+        if self.fault is not None:
+            return self.fault
+        self.values.update(values)
+        return {}
 
-    def append(self, key: str, value: bytes, *, ttl_s: int) -> str | None:  # noqa: ARG002
+    def append(self, key: str, value: bytes, *, ttl_s: int) -> str | Mapping[str, str]:  # noqa: ARG002
         return self.put_many({key: self.values.get(key, b"") + value})
 
     def close(self) -> None:
@@ -199,7 +202,7 @@ def test_a_server_is_tried_again_at_once_and_then_after_pauses_that_double(memca
     clock.now_s = 0.4
     assert server.put_many({"a": b"1"}) == refused
     clock.now_s = 0.5
-    assert server.put_many({"a": b"1"}) is None
+    assert server.put_many({"a": b"1"}) == {}
     server.close()
 
 
@@ -265,3 +268,44 @@ def test_a_value_that_takes_no_more_is_no_fault_of_its_server(
             assert pool.put_many({"a": b"1"}) == {"a"}
     pool.close()
     assert caplog.messages == []
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("servers", [1, 2])
+def test_a_value_that_is_too_large_silences_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, servers: int
+) -> None:
+    with ExitStack() as stack:
+        ports = [stack.enter_context(memcached_in(tmp_path)).port for _ in range(servers)]
+        clock = Clock()
+        pool = MemcachedWriter([server_at(port, clock=clock) for port in ports], what="reports")
+        clients = [MemcachedClient(("127.0.0.1", port), timeout_s=5.0) for port in ports]
+        small = [f"steelyard:1:traffic:web-{n}:edge-1" for n in range(20)]
+        huge = [f"steelyard:1:traffic:huge-{n}:edge-1" for n in range(2)]
+        with caplog.at_level(logging.INFO):
+            for turn in range(5):
+                clock.now_s += 1.0
+                now = dict.fromkeys(small, b"%d" % turn)
+                assert pool.put_many(now | dict.fromkeys(huge, bytes(2**21))) == set(small)
+                held = [client.get_many(small) for client in clients]
+                assert {key: value for values in held for key, value in values.items()} == now
+            assert all(pool.reachable.values())
+            assert pool.put_many(dict.fromkeys([*small, *huge], b"1")) == {*small, *huge}
+        refused = f"Memcached takes no {huge[0]} and 1 more (object too large for cache)"
+        assert caplog.messages == [f"{refused}, but the other reports"]
+        pool.close()
+        for client in clients:
+            client.close()
+
+
+def test_a_server_that_refuses_a_value_is_asked_for_others_of_a_lost_server() -> None:
+    class Choosy(Shelf):
+        def put_many(self, values: Mapping[str, bytes]) -> str | Mapping[str, str]:
+            super().put_many({key: value for key, value in values.items() if value != b"large"})
+            return {key: "object too large for cache" for key, value in values.items() if value == b"large"}
+
+    lost, choosy = Shelf(SERVERS[0], "timed out"), Choosy(SERVERS[1])
+    names = [lost.name, choosy.name]
+    large = next(key for key in KEYS if rendezvous.order(names, key)[0] == choosy.name)
+    small = next(key for key in KEYS if rendezvous.order(names, key)[0] == lost.name)
+    assert pool_of(lost, choosy).put_many({large: b"large", small: b"1"}) == {small}
