@@ -2,9 +2,9 @@
 # ngx.balancer's get_last_failure calls a server's own 503 "failed", as if the connection had broken.
 #
 # Versions:  nginx 1.22.1 (Debian 12), libnginx-mod-http-lua 0.10.23, lua-resty-core 0.1.25
-# Expected:  README of lua-resty-core: "next" is for "Failures due to bad status codes sent from the backend server",
-#            after which "the backend connection can still be reused for future requests". "failed" is for "Fatal
-#            errors while communicating to the backend server".
+# Expected:  README of lua-resty-core: "next" is for "Failures due to bad status codes sent from the backend server".
+#            Then "the backend connection can still be reused for future requests". "failed" is for "Fatal errors
+#            while communicating to the backend server".
 # Seen:      with `proxy_next_upstream http_404 http_503`, a 404 is "next" and a 503 is "failed", as is a connection
 #            that was refused. nginx has NGX_PEER_NEXT for 403 and 404 alone. Nor is a connection used again, with
 #            `keepalive`: five retried answers cost five connections, for a 404 as well, because nginx does not read
