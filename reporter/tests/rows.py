@@ -28,6 +28,7 @@ COLUMNS = [
     "addr",
     "mode",
     "uweight",
+    "srv_abrt",
 ]
 
 INFO = "Name: HAProxy\nVersion: 2.6.12\nPid: {pid}\nUptime: 0d 0h01m07s\nUptime_sec: {uptime_s}\nTainted: 0"

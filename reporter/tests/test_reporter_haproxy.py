@@ -47,7 +47,8 @@ backend db
 class _Answer(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_response(500 if self.path == "/500" else 200)
-        self.send_header("Content-Length", "0")
+        # The response to /cut breaks off: it is closed after its header.
+        self.send_header("Content-Length", "10" if self.path == "/cut" else "0")
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
@@ -265,6 +266,17 @@ def test_requests_are_reported_by_server_as_nginx_does(rig: Rig) -> None:
             assert sent < MOST_ROUNDS, reports
         assert sum(reports.completed.values()) <= 3 * sent
         assert sum(reports.failed.values()) <= 2 * sent
+
+        # Two reports, so that the requests until now are in none of the later ones.
+        reports.next()
+        reports.next()
+        completed, failed = sum(reports.completed.values()), sum(reports.failed.values())
+        while (broken_off := sum(reports.look().failed.values()) - failed) == 0:
+            for _ in range(10):
+                rig.get("/cut")
+            reports.next()
+        # One whose header came before a reading, and whose end came after it, is in both.
+        assert sum(reports.completed.values()) - completed < broken_off / 2
 
 
 def test_connections_are_reported_in_tcp_once_they_have_ended(rig: Rig) -> None:

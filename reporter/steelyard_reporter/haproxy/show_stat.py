@@ -15,8 +15,8 @@ from steelyard_protocol import wire
 # Responses by their status; HAProxy counts one when its header has come.
 _ANSWERED = ("hrsp_1xx", "hrsp_2xx", "hrsp_3xx", "hrsp_4xx", "hrsp_other")
 
-# Tries without a response: no connection, no valid or timely response, retries, redispatches.
-_UNANSWERED = ("econ", "eresp", "wretr", "wredis")
+# Tries without a connection, and retries elsewhere or at the same server.
+_UNANSWERED = ("econ", "wretr", "wredis")
 
 # A row of this type is a server.
 _SERVER = "2"
@@ -33,8 +33,8 @@ class HaproxyFault(Exception):
 class ServerRow:
     """One server of a backend, with totals since its HAProxy began.
 
-    completed, failed   tries with a response below 500, and all others; in TCP, ended connections, and
-                        failed ones
+    completed, failed   tries with a response below 500 that did not break off, and all others; in TCP, ended
+                        connections, and failed ones
     timed               number of requests in the mean `latency_ms`, rounded up
     status              as on the statistics page, such as UP, DRAIN, MAINT, `DOWN 1/2`
     weight              configured weight, 0..256
@@ -172,14 +172,19 @@ def _server(row: Mapping[str, str]) -> ServerRow:
         raise ValueError("scur is empty")
     in_flight = _count(row, "scur")
     unanswered = sum(_count(row, name) for name in _UNANSWERED)
+    # No valid or timely response, and responses that broke off. Most of the latter are in `eresp`, too; those
+    # whose server fell silent are in `srv_abrt` alone.
+    broken_off, invalid = _count(row, "srv_abrt"), _count(row, "eresp")
     mode: Literal["http", "tcp"] = "http" if row["hrsp_2xx"] else "tcp"
     if mode == "http":
         answered = sum(_count(row, name) for name in _ANSWERED)
-        broken = _count(row, "hrsp_5xx")
-        completed, failed, timed = answered, unanswered + broken, answered + broken
+        errors = _count(row, "hrsp_5xx")
+        # HAProxy counted a response that broke off by its status, when its header came.
+        completed = max(0, answered - broken_off)
+        failed, timed = unanswered + max(invalid, broken_off) + errors, answered + errors
     else:
         # Each try is a session of the server; a session neither open nor failed has ended.
-        failed = unanswered
+        failed = unanswered + invalid
         completed = max(0, _count(row, "stot") - in_flight - failed)
         timed = _count(row, "lbtot")
     return ServerRow(

@@ -102,7 +102,11 @@ class Windows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Totals:
-    """A server's totals at one reading. `completed` never falls: in TCP a retry hides some for a while."""
+    """A server's totals at one reading.
+
+    `completed` never falls, although HAProxy's counts of it do: in TCP a retry hides some for a while, and a
+    response that breaks off was completed when its header came.
+    """
 
     completed: int
     failed: int

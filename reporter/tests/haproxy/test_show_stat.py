@@ -29,6 +29,25 @@ def test_a_response_below_500_is_completed_and_all_else_failed() -> None:
     assert (row.timed, row.latency_ms) == (84, 12)
 
 
+@pytest.mark.parametrize(
+    ("counts", "completed", "failed"),
+    [
+        # As HAProxy 2.6.12 counts five responses: one broke off, one stalled, or both.
+        ({"hrsp_2xx": 5, "eresp": 1, "srv_abrt": 1}, 4, 1),
+        ({"hrsp_2xx": 5, "eresp": 0, "srv_abrt": 1}, 4, 1),
+        ({"hrsp_2xx": 5, "eresp": 1, "srv_abrt": 2}, 3, 2),
+        # A server that hung up before it had read the request.
+        ({"hrsp_2xx": 0, "eresp": 1, "srv_abrt": 1}, 0, 1),
+        ({"hrsp_2xx": 5, "eresp": 1, "srv_abrt": 0}, 5, 1),
+    ],
+)
+def test_a_response_that_breaks_off_is_failed_and_not_completed(
+    counts: dict[str, int], completed: int, failed: int
+) -> None:
+    row = _one(stat({"name": "s1", **counts}))
+    assert (row.completed, row.failed, row.timed) == (completed, failed, counts["hrsp_2xx"])
+
+
 def test_in_tcp_a_connection_that_was_made_and_has_ended_is_completed() -> None:
     row = _one(
         stat(
