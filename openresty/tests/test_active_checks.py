@@ -1,9 +1,10 @@
 """Active checks of real servers: HTTP/1.1, TLS, gRPC, and servers that never finish."""
 
+import contextlib
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent import futures
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,11 +71,11 @@ class Turning:
         (self.good if self.is_good.is_set() else UNAVAILABLE)(connection, request)
 
 
-def assert_found_well(rig: "Rig", server: Turning, edge: "Edge") -> None:
+def assert_found_well(rig: "Rig", server: Turning, edge: "Edge", peer: str = "s0") -> None:
     """Assert that a check fails while the server is unavailable, and succeeds afterwards."""
-    wait_failed(rig, edge, "answered 503, wants 200-399")
+    wait_failed(rig, edge, "answered 503, wants 200-399", peer)
     server.is_good.set()
-    rig.wait_until(lambda: edge.peer("s0")["health"] == "ok", "its check succeeds")
+    rig.wait_until(lambda: edge.peer(peer)["health"] == "ok", f"{peer}: its check succeeds")
 
 
 def test_a_check_speaks_http_1_1_as_proxies_want_it(rig: "Rig") -> None:
@@ -95,42 +96,49 @@ def test_a_check_speaks_http_1_1_as_proxies_want_it(rig: "Rig") -> None:
     assert {f"Host: {address}", "Connection: close"} <= set(lines[1:])
 
 
-@pytest.mark.parametrize(
-    "good",
-    [
-        repeats("1\r\nx\r\n", first=f"{OK}Transfer-Encoding: chunked\r\n\r\n"),
-        repeats("x", 0.02, first=f"{OK}Content-Length: 1000000\r\n\r\n"),
-        repeats("x", 0.02, first=f"{OK}X-Header: "),
-        repeats("", 0.02, first="HTTP/1.1 200\r\n"),
-        says(f"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n{OK}"),
-        says(f"{OK}Content-Length: nonsense\r\n\r\n"),
-    ],
-    ids=["endless chunks", "slow body", "slow header", "nothing more", "interim answer", "bad length"],
-)
-def test_a_check_is_judged_by_its_status_line_whatever_follows(rig: "Rig", good: Behaviour) -> None:
-    server = Turning(good)
-    with server_that(server) as address:
-        assert_found_well(rig, server, edge_that_checks(rig, [address], 'path = "/"'))
+@contextlib.contextmanager
+def servers_that(behaviours: Iterable[Behaviour]) -> Iterator[list[str]]:
+    """Start a server for each behaviour; yield their addresses."""
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(server_that(behaves)) for behaves in behaviours]
 
 
-@pytest.mark.parametrize(
-    ("bad", "why"),
-    [
-        (repeats("H", 0.1, first=""), "an answer that is not HTTP"),
-        (repeats("x", 0.1, first="HTTP/1.1 200 "), "timeout"),
-        (repeats("", 0.1, first=""), "timeout"),
-        (repeats("HTTP/1.1 100 Continue\r\n\r\n", first=""), "more than 8192 bytes of headers"),
-        (says("HTTP/1.1 101 Switching Protocols\r\n\r\n"), "answered 101, wants 200-399"),
-        (says("HTTP/1.1 100 Continue\r\n\r\n"), "closed without an answer"),
-    ],
-    ids=["other protocol", "slow status", "silence", "interim answers", "upgrade", "interim only"],
-)
-def test_a_check_without_a_status_fails_at_its_one_deadline_or_before(
-    rig: "Rig", bad: Behaviour, why: str
-) -> None:
-    with server_that(bad) as address:
-        edge = edge_that_checks(rig, [address], 'path = "/"', timeout_s=1)
-        wait_failed(rig, edge, why)
+GOOD = {
+    "endless chunks": repeats("1\r\nx\r\n", first=f"{OK}Transfer-Encoding: chunked\r\n\r\n"),
+    "slow body": repeats("x", 0.02, first=f"{OK}Content-Length: 1000000\r\n\r\n"),
+    "slow header": repeats("x", 0.02, first=f"{OK}X-Header: "),
+    "nothing more": repeats("", 0.02, first="HTTP/1.1 200\r\n"),
+    "interim answer": says(f"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n{OK}"),
+    "bad length": says(f"{OK}Content-Length: nonsense\r\n\r\n"),
+}
+
+
+def test_a_check_is_judged_by_its_status_line_whatever_follows(rig: "Rig") -> None:
+    turning = [Turning(good) for good in GOOD.values()]
+    with servers_that(turning) as addresses:
+        edge = edge_that_checks(rig, addresses, 'path = "/"')
+        for number, server in enumerate(turning):
+            assert_found_well(rig, server, edge, f"s{number}")
+
+
+BAD = {
+    "other protocol": (repeats("H", 0.1, first=""), "an answer that is not HTTP"),
+    "slow status": (repeats("x", 0.1, first="HTTP/1.1 200 "), "timeout"),
+    "silence": (repeats("", 0.1, first=""), "timeout"),
+    "interim answers": (
+        repeats("HTTP/1.1 100 Continue\r\n\r\n", first=""),
+        "more than 8192 bytes of headers",
+    ),
+    "upgrade": (says("HTTP/1.1 101 Switching Protocols\r\n\r\n"), "answered 101, wants 200-399"),
+    "interim only": (says("HTTP/1.1 100 Continue\r\n\r\n"), "closed without an answer"),
+}
+
+
+def test_a_check_without_a_status_fails_at_its_one_deadline_or_before(rig: "Rig") -> None:
+    with servers_that(behaves for behaves, _ in BAD.values()) as addresses:
+        edge = edge_that_checks(rig, addresses, 'path = "/"', timeout_s=1)
+        for number, (_, why) in enumerate(BAD.values()):
+            wait_failed(rig, edge, why, f"s{number}")
 
 
 class Certificates:

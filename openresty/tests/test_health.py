@@ -514,49 +514,47 @@ HTTP = """
 """
 
 
-@pytest.mark.parametrize(
-    ("behaves", "comes_to"),
-    [
-        (says("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"), "200 hi"),
-        (says("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi and more"), "200 hi"),
-        (says("HTTP/1.0 404 Not Found\r\n\r\nuntil the end"), "404 until the end"),
-        (says("HTTP/1.1 304\r\nContent-Length: 50\r\n\r\n"), "304 "),
-        (says(""), "no answer: closed without an answer"),
-        (says("HTTP/1.1 200 OK\r\n"), "no answer: closed without an answer"),
-        (says("SSH-2.0-OpenSSH\r\n"), "no answer: an answer that is not HTTP"),
-        (says("HTTP/1.1 20 OK\r\n\r\n"), "no answer: an answer that is not HTTP"),
-        (says("HTTP/1.1 2000 OK\r\n\r\n"), "no answer: an answer that is not HTTP"),
-        (says("HTTP/1.1 100 Continue\r\n\r\n"), "no answer: an answer that is not HTTP"),
-        (says("HTTP/1.1 200 OK\r\n folded\r\n\r\n"), "no answer: a header line without a name"),
-        (
-            says("HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\nhi"),
-            "no answer: a Content-Length that is no number",
-        ),
-        (
-            says("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nhi!"),
-            "no answer: a Content-Length that is no number",
-        ),
-        (
-            says("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nhi"),
-            "no answer: closed in the middle of the body",
-        ),
-        (
-            says("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
-            "no answer: a Transfer-Encoding, which HTTP/1.0 has not",
-        ),
-        (repeats("X: y\r\n" * 1000), "no answer: more than 8192 bytes of headers"),
-        (repeats("x" * 10000), "no answer: more than 8192 bytes of headers"),
-        (repeats("x" * 10000, first="HTTP/1.1 200 OK\r\n\r\n"), "no answer: more than 100000 bytes of body"),
-        (repeats("x", 0.02), "no answer: timeout"),
-        (repeats("x", 0.02, first="HTTP/1.1 200 OK\r\n\r\n"), "no answer: timeout"),
-        (repeats("", 0.02, first=""), "no answer: timeout"),
-    ],
-)
-def test_an_http_answer_is_taken_or_refused_whatever_comes(
-    rig: "Rig", behaves: Behaviour, comes_to: str
-) -> None:
+ANSWERS: list[tuple[Behaviour, str]] = [
+    (says("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"), "200 hi"),
+    (says("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi and more"), "200 hi"),
+    (says("HTTP/1.0 404 Not Found\r\n\r\nuntil the end"), "404 until the end"),
+    (says("HTTP/1.1 304\r\nContent-Length: 50\r\n\r\n"), "304 "),
+    (says(""), "no answer: closed without an answer"),
+    (says("HTTP/1.1 200 OK\r\n"), "no answer: closed without an answer"),
+    (says("SSH-2.0-OpenSSH\r\n"), "no answer: an answer that is not HTTP"),
+    (says("HTTP/1.1 20 OK\r\n\r\n"), "no answer: an answer that is not HTTP"),
+    (says("HTTP/1.1 2000 OK\r\n\r\n"), "no answer: an answer that is not HTTP"),
+    (says("HTTP/1.1 100 Continue\r\n\r\n"), "no answer: an answer that is not HTTP"),
+    (says("HTTP/1.1 200 OK\r\n folded\r\n\r\n"), "no answer: a header line without a name"),
+    (
+        says("HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\nhi"),
+        "no answer: a Content-Length that is no number",
+    ),
+    (
+        says("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nhi!"),
+        "no answer: a Content-Length that is no number",
+    ),
+    (
+        says("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nhi"),
+        "no answer: closed in the middle of the body",
+    ),
+    (
+        says("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+        "no answer: a Transfer-Encoding, which HTTP/1.0 has not",
+    ),
+    (repeats("X: y\r\n" * 1000), "no answer: more than 8192 bytes of headers"),
+    (repeats("x" * 10000), "no answer: more than 8192 bytes of headers"),
+    (repeats("x" * 10000, first="HTTP/1.1 200 OK\r\n\r\n"), "no answer: more than 100000 bytes of body"),
+    (repeats("x", 0.02), "no answer: timeout"),
+    (repeats("x", 0.02, first="HTTP/1.1 200 OK\r\n\r\n"), "no answer: timeout"),
+    (repeats("", 0.02, first=""), "no answer: timeout"),
+]
+
+
+def test_an_http_answer_is_taken_or_refused_whatever_comes(rig: "Rig") -> None:
     edge = rig.edge_of(HTTP)
-    with server_that(behaves) as address:
-        timeout_ms = 500 if comes_to.endswith("timeout") else 30_000
-        path = f"/?port={address.rpartition(':')[2]}&timeout_ms={timeout_ms}"
-        assert edge.get(path).body == comes_to + "\n"
+    for number, (behaves, comes_to) in enumerate(ANSWERS):
+        with server_that(behaves) as address:
+            timeout_ms = 500 if comes_to.endswith("timeout") else 30_000
+            path = f"/?port={address.rpartition(':')[2]}&timeout_ms={timeout_ms}"
+            assert edge.get(path).body == comes_to + "\n", number
