@@ -76,6 +76,21 @@ describe("a peer's traffic figures", function()
         assert.same({ 0, 1, 0 }, kept.failed)
     end)
 
+    it("leave room in Memcached's largest item, of 1 MiB, for its own bytes and the signature", function()
+        local function with_idle(n)
+            local report = { upstream = "web", ids = {}, figures = {} }
+            for i = 1, n do
+                report.ids[i] = string.format("server-%05d", i)
+                report.figures[i] = { completed = i == 1 and 1 or 0, failed = 0, in_flight = 0, latency_ms = json.null }
+            end
+            return #traffic_report.encode(report, no_pause)
+        end
+        local few, per_server = with_idle(1000), (with_idle(2000) - with_idle(1000)) / 1000
+        for bytes = 1024 * 1024 - 900, 1024 * 1024, 400 do
+            assert.is_true(with_idle(1000 + math.floor((bytes - few) / per_server)) <= 1024 * 1024 - 1024)
+        end
+    end)
+
     it("have the server's report of its load", function()
         local load = { utilization = 0.5 }
         assert.equal(load, figures(totals(1, 0, 9), totals(0, 0, 0), { load = load }).load)

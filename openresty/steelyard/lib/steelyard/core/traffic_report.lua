@@ -50,8 +50,8 @@ end
 -- Peers per piece: 0.02 ms.
 local PEERS_PER_PIECE = 20
 
--- Bytes of a report beside its signature, which needs 65.
-local MAX_BYTES = wire.MAX_BYTES - 100
+-- Memcached's largest item holds a header and the key too, about 200 bytes, and the signature needs 65.
+local MAX_BYTES = wire.MAX_BYTES - 1024
 
 --- Leave out a member of all figures, or of their member `of`; return whether any had it.
 local function without(report, member, of)
