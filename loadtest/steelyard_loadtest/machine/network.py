@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import random
 import resource
 import socket
 import struct
@@ -56,9 +57,15 @@ def require_private() -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return TCP ports that were free a moment ago, below those for outgoing connections."""
+    """Return TCP ports that were free a moment ago, below those for outgoing connections.
+
+    They begin anywhere, because their users listen only later: another program that asks meanwhile would get
+    the same lowest ones.
+    """
     ports: list[int] = []
-    for port in range(20_001, 32_000):
+    first, last = 20_001, 32_000
+    begin = random.randrange(first, last)
+    for port in (*range(begin, last), *range(first, begin)):
         with contextlib.suppress(OSError), socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("0.0.0.0", port))  # noqa: S104 - as the servers' wildcard will
