@@ -7,7 +7,9 @@ is used without a flag, and goes with changes to this machine alone.
 """
 
 import os
+import queue
 import ssl
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -125,7 +127,7 @@ class Controllers:
                 request = self._http.build_request(
                     method, url + path, headers={**authorization, **(headers or {})}, **parts
                 )
-                answer = self._http.send(request, stream=stream)
+                answer = self._answer(request, stream=stream)
                 if answer.is_success:
                     self._prefer(url)
                     return answer
@@ -140,6 +142,26 @@ class Controllers:
             unable = unable or failure
         more = "start one, or name it with --url"
         raise unable or Failure(Exit.UNREACHABLE, f"no controller answers at {'; '.join(silent)}; {more}")
+
+    def _answer(self, request: httpx.Request, *, stream: bool) -> httpx.Response:
+        """Return the whole answer, or the beginning of a stream; raise `httpx.ReadTimeout` if it is late."""
+        # In a thread, because httpx bounds neither the sum of the waits nor the lookup of a name.
+        outcomes: queue.SimpleQueue[httpx.Response | Exception] = queue.SimpleQueue()
+
+        def ask() -> None:
+            try:
+                outcomes.put(self._http.send(request, stream=stream))
+            except Exception as error:
+                outcomes.put(error)
+
+        threading.Thread(target=ask, daemon=True).start()
+        try:
+            outcome = outcomes.get(timeout=max(SILENCE_S, self.timeout_s) if stream else self.timeout_s)
+        except queue.Empty:
+            raise httpx.ReadTimeout("the answer is not whole in time", request=request) from None
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     def _prefer(self, url: str) -> None:
         self._urls = (url, *(each for each in self._urls if each != url))

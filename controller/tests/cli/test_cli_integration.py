@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -23,7 +24,7 @@ from steelyard_controller.api.streams import OF_ONE_CLIENT
 from steelyard_controller.cli import main
 from steelyard_protocol import wire
 
-from testing import warm_start
+from testing import hostile_servers, warm_start
 from testing.daemons import Daemon, free_port, memcached_in
 from testing.handler_server import serving
 from testing.waiting import PATIENCE_S, wait_until
@@ -531,6 +532,25 @@ def test_a_controller_that_is_silent_is_not_waited_for(steelyard: Callable[..., 
             ran = steelyard("--url", url, "--timeout", "0.2", *command)
             assert (ran.status, ran.out) == (3, "")
             assert f"{url}: no answer within 0.2 s" in ran.err
+
+
+@pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n"])
+def test_a_controller_whose_answer_drips_is_not_waited_for(
+    head: bytes, steelyard: Callable[..., Ran]
+) -> None:
+    stopped = threading.Event()
+
+    def drip(connection: socket.socket) -> None:
+        connection.sendall(head)
+        while not stopped.wait(0.05):
+            connection.sendall(b"H")
+
+    with hostile_servers.serving(drip) as port:
+        url = f"http://127.0.0.1:{port}"
+        ran = steelyard("--url", url, "--timeout", "0.5", "status")
+        stopped.set()
+    assert (ran.status, ran.out) == (3, "")
+    assert f"{url}: no answer within 0.5 s" in ran.err
 
 
 class _Stranger(BaseHTTPRequestHandler):
