@@ -80,7 +80,7 @@ describe("a peer's traffic figures", function()
         local function with_idle(n)
             local report = { upstream = "web", ids = {}, figures = {} }
             for i = 1, n do
-                report.ids[i] = string.format("server-%05d", i)
+                report.ids[i] = string.format("server-%057d", i)
                 report.figures[i] = { completed = i == 1 and 1 or 0, failed = 0, in_flight = 0, latency_ms = json.null }
             end
             return #traffic_report.encode(report, no_pause)
