@@ -52,21 +52,24 @@ unit-quick:
 unit-models:
 	nice -n 19 $(UNIT) --dist loadfile $(MODELS)
 
+# Hypothesis' plugin reads the syntax trees of all imported modules in each worker, for half a second of CPU.
+DAEMONS := $(BIN)/pytest -q --reruns 1 -p no:hypothesispytest
+
 integration:  ## run tests with real memcached, redis and nginx on free ports
 	@$(MAKE) --no-print-directory --jobs $(if $(filter yes,$(QUIET)),2,1) integration-short integration-long
 	@$(MAKE) --no-print-directory alone
 
 integration-short:
-	$(BIN)/pytest -q --reruns 1 -n $(if $(filter yes,$(QUIET)),8,4) --dist worksteal -m "integration and not long and not alone"
+	$(DAEMONS) -n $(if $(filter yes,$(QUIET)),8,4) --dist worksteal -m "integration and not long and not alone"
 
 integration-long:
-	$(BIN)/pytest -q --reruns 1 -n 3 -m "integration and long"
+	$(DAEMONS) -n 3 -m "integration and long"
 
 alone:  ## run tests that measure CPU or time, with nothing beside them
-	$(BIN)/pytest -q --reruns 1 -n 2 --dist loadfile -m "integration and alone"
+	$(DAEMONS) -n 2 --dist loadfile -m "integration and alone"
 
 e2e:  ## test the whole cluster: burn a server and its share falls; stop and it returns
-	$(BIN)/pytest -q --reruns 1 -n 2 --dist loadfile -m e2e
+	$(DAEMONS) -n 2 --dist loadfile -m e2e
 
 # Quick tests come first. Tests with daemons mostly wait, so types use the CPU beside them, and models beside the cluster.
 check: setup-tests  ## run what CI runs: linters, types, architecture, tests
