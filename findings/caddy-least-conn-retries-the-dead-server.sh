@@ -7,7 +7,7 @@
 # Seen:      with one client and round_robin all of 80 requests succeed. With least_conn 15 to 25 of them are answered
 #            502, and with eight clients 55 or more. The dead server never has a connection, so it is the least
 #            loaded, and the retry does not leave it out. `fail_duration`, which is off by default, mends that.
-# Steelyard: its pickers never try a server twice for one request (core/retries.lua).
+# Steelyard: a retry takes a server that was not tried for this request (core/untried_peers.lua).
 set -euo pipefail
 
 folder=$(mktemp -d)

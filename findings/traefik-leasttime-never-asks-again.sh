@@ -8,7 +8,7 @@
 #            each. The first one gets one of 204 requests in turn, and none of 100 more after three seconds. The time
 #            of a server that gets no request does not change, and is not forgotten. With four at a time it is the
 #            same, since 10 ms x (1 + 4) is below 300.
-# Steelyard: its picker by latency, `peak_ewma`, forgets a slow answer within some times 10 s.
+# Steelyard: latencies fade (core/peer_stats.lua), so a server that was slow is tried again.
 set -euo pipefail
 
 folder=$(mktemp -d)
