@@ -59,7 +59,7 @@ def test_every_picker_serves_the_weights_at_rest(rig: Rig, workers: int, picker:
     def by_weight() -> bool:
         # One request at a time: nearly every choice is a tie. On a busy machine a worker may not have
         # counted the last request's end when another one picks. By weight it is 75, evenly 50.
-        return 60 <= edge.shares(100, SHORT)["a"] <= 90
+        return 65 <= edge.shares(100, SHORT)["a"] <= 85
 
     # Two answers delayed by the machine make a server look slow. That fades in some seconds.
     rig.wait_until(by_weight, "requests follow the weights")
@@ -145,7 +145,7 @@ def test_a_killed_worker_leaves_nothing_in_flight(rig: Rig) -> None:
         shares = edge.shares(50, SHORT)
         if picker != "peak_ewma":  # it follows the latencies, which a busy machine may change
             # Pickers do not believe it: six failures would have kept requests away.
-            assert shares["a"] >= 15, picker
+            assert shares["a"] >= 12, picker
 
 
 def are_new(edge: Edge, before: set[int]) -> bool:
