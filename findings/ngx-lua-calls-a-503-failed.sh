@@ -25,6 +25,7 @@ export LD_LIBRARY_PATH="$folder/usr/lib/x86_64-linux-gnu"
 mkdir logs
 
 python3 -I - <<'PYTHON'
+import atexit
 import os
 import socket
 import subprocess
@@ -98,6 +99,7 @@ with open("nginx.conf", "w", encoding="utf-8") as file:
     file.write(config)
 command = [f"{here}/usr/sbin/nginx", "-p", here, "-e", f"{here}/error.log", "-c", f"{here}/nginx.conf"]
 nginx = subprocess.Popen(command)
+atexit.register(nginx.terminate)  # after an error, too
 for _ in range(100):
     with socket.socket() as probe:
         if probe.connect_ex(("127.0.0.1", port)) == 0:
