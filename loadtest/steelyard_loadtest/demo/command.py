@@ -63,6 +63,8 @@ def scenario_of(cluster: Cluster, seconds: int) -> Scenario:
 class RunningServers(Servers):
     """The servers of a cluster, which go on running."""
 
+    at_one_address = True
+
     def __init__(self, scenario: Scenario, cluster: Cluster) -> None:
         self._cluster = cluster
         place = Place(

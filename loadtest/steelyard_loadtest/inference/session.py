@@ -49,6 +49,8 @@ _RUN = TypeAdapter(Run)
 class Engines(Servers):
     """The scenario's servers as simulated engines, one process each; a context manager."""
 
+    at_one_address = True
+
     def __init__(self, scenario: Scenario, place: Place, compression: float) -> None:
         super().__init__(scenario, place)
         self._compression = compression

@@ -53,11 +53,6 @@ class Files:
         self.server_log, self.agent_log = folder / f"{name}.log", folder / f"{name}-agent.log"
 
 
-def address_of(number: int, port: int) -> str:
-    """Return the address of a server by its number from 1; each has its own, as on a network."""
-    return f"127.0.0.{number}:{port}"
-
-
 def server_part(server: Server, address: str, files: Files) -> Part:
     """Return a demo server."""
     host, port = address.split(":")

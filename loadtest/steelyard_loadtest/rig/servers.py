@@ -25,7 +25,7 @@ from steelyard_loadtest.measurements.trials import Reading
 from steelyard_loadtest.rig import cpu_limits
 from steelyard_loadtest.rig.answering_servers import start_answering
 from steelyard_loadtest.rig.counters import Counters
-from steelyard_loadtest.rig.place import Files, Place, address_of, agent_config, agent_part, server_part
+from steelyard_loadtest.rig.place import Files, Place, agent_config, agent_part, server_part
 from steelyard_loadtest.scenario.definition import Scenario
 from steelyard_loadtest.server.cpu_limit import write_quota
 
@@ -63,12 +63,18 @@ class Servers:
     address and port by name, in the scenario's order.
     """
 
+    at_one_address = False
+    """All listen at 127.0.0.1. Otherwise each has an address of its own, as on a network."""
+
     def __init__(self, scenario: Scenario, place: Place) -> None:
         self._scenario, self._place = scenario, place
         self._names = [server.name for server in scenario.servers]
         self._files = {name: Files(name, place.folder) for name in self._names}
         ports = enumerate(zip(self._names, place.server_ports, strict=True), 1)
-        self.addresses: Mapping[str, str] = {name: address_of(number, port) for number, (name, port) in ports}
+        self.addresses: Mapping[str, str] = {
+            name: f"{HOST if self.at_one_address else f'127.0.0.{number}'}:{port}"
+            for number, (name, port) in ports
+        }
         # With static servers the proxy is measured, and has the other CPU.
         self._cpus = divide_cpus()[1] if scenario.static else None
         self.means = cpu_limits.UNLIMITED
