@@ -121,17 +121,21 @@ class MemcachedWriter:
 
     def put_many(self, values: Mapping[str, bytes]) -> set[str]:
         """Store values by key, those of one server in one request; return the keys taken. Never raises."""
-        return self._offer(values, lambda server, some: server.put_many(some))
+        taken, refused = self._offer(values, lambda server, some: server.put_many(some))
+        if taken:
+            self._log_refused(refused)
+        return taken
 
     def append(self, key: str, value: bytes, *, ttl_s: int) -> bool:
         """Append to a value or store it for `ttl_s` s; return whether a server answered. Never raises."""
-        return bool(self._offer({key: value}, lambda server, _: server.append(key, value, ttl_s=ttl_s)))
+        return bool(self._offer({key: value}, lambda server, _: server.append(key, value, ttl_s=ttl_s))[0])
 
     def _offer(
         self,
         values: Mapping[str, bytes],
         offer: Callable[[MemcachedServer, Mapping[str, bytes]], str | Mapping[str, str]],
-    ) -> set[str]:
+    ) -> tuple[set[str], dict[str, str]]:
+        """Return the keys taken, and why the others were refused, if their servers answered."""
         orders = {key: rendezvous.order(list(self._servers), key) for key in values}
         faults: dict[str, str] = {}
         taken: set[str] = set()
@@ -157,9 +161,7 @@ class MemcachedWriter:
         # A server that refuses all values is as good as unreachable.
         faults |= {name: why for name, why in refused_by.items() if name not in taken_by}
         self._log_changes(faults, taken_by)
-        if taken:
-            self._log_refused({key: refused[key] for key in refused.keys() - taken})
-        return taken
+        return taken, {key: refused[key] for key in refused.keys() - taken}
 
     @property
     def reachable(self) -> dict[str, bool]:

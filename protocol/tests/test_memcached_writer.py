@@ -285,6 +285,7 @@ def test_a_value_that_is_too_large_silences_no_other(
         with caplog.at_level(logging.INFO):
             for turn in range(5):
                 clock.now_s += 1.0
+                assert pool.append("runs", b"1", ttl_s=60)
                 now = dict.fromkeys(small, b"%d" % turn)
                 assert pool.put_many(now | dict.fromkeys(huge, bytes(2**21))) == set(small)
                 held = [client.get_many(small) for client in clients]
