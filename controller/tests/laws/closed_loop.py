@@ -5,16 +5,26 @@ Deterministic, ticks of 1 s. The fluid model has the short requests; `LongReques
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from steelyard_controller import laws
 from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.snapshot import Bools, Floats, Snapshot
 
-from testing.fluid_model import Servers, Window
+from testing.fluid_model import Window
 
-S = TypeVar("S", Servers, "LongRequests")
+
+class Serving(Protocol):
+    """Servers that take a tick's requests."""
+
+    capacity: Floats
+
+    def serve(self, arriving: Floats) -> Window:
+        """Take one tick's requests."""
+
+
+S = TypeVar("S", bound=Serving)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -142,4 +152,44 @@ class LongRequests:
             failed=np.zeros(k),
             in_flight=np.array([float(len(each)) for each in self._left]),
             latency_s=np.divide(took_s, done, out=np.full(k, np.nan), where=done > 0),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class FewRequests:
+    """k equal servers with requests by chance (Poisson), beside others' load that varies by chance.
+
+    cost           load seconds of a request of 12 ms
+    others, vary   mean and standard deviation of others' load
+    lost           part of the samples, and of the reports, that never come
+    """
+
+    k: int
+    others: float
+    vary: float
+    chance: np.random.Generator
+    cost: float = 0.0025
+    lost: float = 0.0
+    capacity: Floats = field(init=False)
+    _current: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.capacity, self._current = np.full(self.k, 1.0 / self.cost), np.zeros(self.k)
+
+    def serve(self, arriving: Floats) -> Window:
+        """Take one tick's requests, by smooth weighted round robin."""
+        done, shares = np.zeros(self.k), arriving / arriving.sum()
+        for _ in range(self.chance.poisson(arriving.sum())):
+            self._current += shares
+            chosen = int(np.argmax(self._current))
+            self._current[chosen] -= 1.0
+            done[chosen] += 1.0
+        busy = np.clip(self.chance.normal(self.others, self.vary, self.k), 0.0, 1.0) + self.cost * done
+        sampled, reported = (np.where(self.chance.random() < self.lost, np.nan, 1.0) for _ in range(2))
+        return Window(
+            utilization=np.column_stack((busy, 0.3 * busy, 0.05 * busy, 0.1 * busy)) * sampled,
+            completed=done * reported,
+            failed=np.zeros(self.k) * reported,
+            in_flight=np.zeros(self.k) * reported,
+            latency_s=np.where(done > 0, 0.012, np.nan) * reported,
         )

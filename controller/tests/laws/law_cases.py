@@ -16,7 +16,7 @@ from steelyard_controller.laws.snapshot import Floats
 
 from testing.fluid_model import Servers, Window
 
-from .closed_loop import LongRequests, Loop, ticks_at_once
+from .closed_loop import FewRequests, LongRequests, Loop, ticks_at_once
 
 WARM = 120
 """Ticks after which slow start is over and the evidence is four times its memory."""
@@ -99,6 +99,27 @@ def few_expensive_requests(law: laws.Law) -> Figures:
     return [
         Figure("the small one's estimate", float(able[0]), 0.05, 0.25, 0.1),
         Figure("the large one's", float(able[1]), 0.6, 1.1, 0.8),
+    ]
+
+
+def few_requests_beside_others(law: laws.Law) -> Figures:
+    """Ten equal servers with 1 to 100 requests a second, others' load of 10 and 50 %, and lost messages."""
+    drawn = itertools.product((1.0, 10.0, 100.0), ((0.1, 0.02), (0.5, 0.05)), (0.0, 0.2), range(2))
+    loops = [
+        Loop(
+            law=law,
+            servers=FewRequests(
+                k=10, others=others, vary=vary, lost=lost, chance=np.random.default_rng(number)
+            ),
+            demand=demand,
+        )
+        for number, (demand, (others, vary), lost, _) in enumerate(drawn)
+    ]
+    ticks_at_once(loops, 300)
+    ratios = [float(loop.shares[-1].max() / loop.shares[-1].min()) for loop in loops]
+    return [
+        Figure("the largest weight over the least", max(ratios), 1.0, 2.0, 1.0),
+        Figure("the same in the mean", float(np.mean(ratios)), 1.0, 1.25, 1.0),
     ]
 
 
@@ -316,6 +337,7 @@ CASES: tuple[Callable[[laws.Law], Figures], ...] = (
         reports_stop,
         long_requests,
         few_expensive_requests,
+        few_requests_beside_others,
         one_of_two_is_slow,
     ),
     *(away, ejected, restarted_within_a_tick, expensive_requests_at_one, neighbour_before_the_first_request),

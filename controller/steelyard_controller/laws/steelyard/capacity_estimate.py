@@ -9,7 +9,7 @@ from steelyard_controller.laws.small_arrays import clip, known_or_zero
 from steelyard_controller.laws.snapshot import Bools, Floats
 from steelyard_controller.laws.steelyard.busyness import Busyness, tightest
 from steelyard_controller.laws.steelyard.change_detection import Change
-from steelyard_controller.laws.steelyard.contrast import known_of, means, with_findings_kept
+from steelyard_controller.laws.steelyard.contrast import Known, known_of, means, with_findings_kept
 from steelyard_controller.laws.steelyard.evidence import (
     FULL_SECONDS,
     IDLE_LOAD,
@@ -29,6 +29,10 @@ RESTARTS_FADE_S = 10.0
 REMEMBERED_S = 4 * 3600.0
 # Smallest free part of a server without requests, and the load from which it is below 1.
 SMALLEST_FREE, FREE_UP_TO_LOAD = 0.1, 0.5
+# If a cost is refuted, a tenth less of it takes half of A', and half of it takes all.
+REFUTED_POWER = 8.0
+# A load rises if it exceeds its mean by more than this many standard deviations.
+RISE_SIGMA = 2.0
 # No server does more. The square of a broken report's rate would exceed the bounds of a memory.
 MOST_PER_S = 1e7
 
@@ -49,7 +53,7 @@ def estimate_capacity(
 
     A, B, D, F   fade with max(tau, 5 d), plus requests, load seconds, seconds and full seconds of the window;
                  after a change, they are those of the windows since
-    A'           fades with 4 h, plus n x^2/(x^2 + r0^2), with or without a change; x: the load of n
+    A'           see `_requests_after`
     J            fades with 10 s, plus 1 for a change
     """
     before, parameters, tick_s = own.evidence, inputs.parameters, inputs.snapshots.tick_s
@@ -74,7 +78,7 @@ def estimate_capacity(
         evidence,
         others=known.others,
         recent=change.recent,
-        requests=before.requests * exp(-tick_s / REMEMBERED_S) + count * _information(count / tick_s * cost),
+        requests=_requests_after(before, known, count, tick_s),
         cost=cost,
         windows=np.minimum(windows, 2 * YOUNG_WINDOWS),
         jumps=before.jumps * exp(-tick_s / RESTARTS_FADE_S) + change.restarted,
@@ -87,10 +91,27 @@ def estimate_capacity(
     return Estimate(evidence=evidence, capacity=able, not_ours=w)
 
 
-def _moments_after(own: OwnLoad, restarted: Bools, fade: Floats, tick_s: float) -> Floats:
-    """Return the moments of rate and load after a window, k x 5.
+def _requests_after(before: Evidence, known: Known, count: Floats, tick_s: float) -> Floats:
+    """Return A' after a window: the requests that told the cost.
 
-    They fade, plus rate T, l T, T, rate^2 T and rate l T.
+        A' fades with 4 h, plus n x^2/(x^2 + r0^2), with or without a change        x: the load of n
+        refuted cost     A' *= (cost now/cost before)^8
+        w_0 > r0         A' grows up to max(0, y/error - 3)^2 only
+
+    Beside others' load, requests tell the cost only as far as the load has followed their number.
+    """
+    refuted = before.cost > known.most
+    kept = before.requests * exp(-tick_s / REMEMBERED_S)
+    kept *= np.where(refuted, np.fmin(known.cost / before.cost, 1.0), 1.0) ** REFUTED_POWER
+    requests = kept + count * _information(count / tick_s * known.cost)
+    beside_others = known.others > IDLE_LOAD
+    return np.where(beside_others, np.maximum(kept, np.minimum(requests, known.distinguished)), requests)
+
+
+def _moments_after(own: OwnLoad, restarted: Bools, fade: Floats, tick_s: float) -> Floats:
+    """Return the moments of rate and load after a window, k x 6.
+
+    They fade, plus rate T, l T, T, rate^2 T, rate l T and l^2 T.
 
         rate, l    rate of requests and load of the window, ours or not; 1 for a full server
         restart    with the evidence, and with a window whose load exceeds the mean of l by more than chance
@@ -100,10 +121,12 @@ def _moments_after(own: OwnLoad, restarted: Bools, fade: Floats, tick_s: float) 
     the next one.
     """
     before, rate = own.evidence.moments, np.minimum(own.window[..., REQUESTS] / tick_s, MOST_PER_S)
-    mean_rate, mean_load, _, _ = means(before)
-    chance = np.sqrt(own.evidence.dispersion * rate / tick_s) * known_or_zero(own.e) + IDLE_LOAD
+    mean_rate, mean_load, _, of_load, _ = means(before)
+    chance = np.sqrt(own.evidence.dispersion * rate / tick_s) * known_or_zero(own.e)
+    chance = np.maximum(chance, RISE_SIGMA * np.sqrt(of_load)) + IDLE_LOAD
     rises = (before[..., SECONDS] > 0) & (rate <= mean_rate) & (own.load > mean_load + chance)
-    added = np.stack((rate, own.load, np.ones(rate.shape), rate * rate, rate * own.load), axis=-1)
+    products = (rate * rate, rate * own.load, own.load * own.load)
+    added = np.stack((rate, own.load, np.ones(rate.shape), *products), axis=-1)
     kept = np.where((restarted | rises)[..., None], 0.0, before * fade[..., None])
     return np.where(own.seen[..., None], kept + tick_s * added, before)
 

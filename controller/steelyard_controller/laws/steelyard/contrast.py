@@ -17,6 +17,7 @@ from steelyard_controller.laws.steelyard.evidence import (
     COST_MIN,
     FADED,
     FULL_SECONDS,
+    IDLE_LOAD,
     REQUESTS,
     SECONDS,
     YOUNG_WINDOWS,
@@ -31,6 +32,10 @@ CHANCE_PART = 0.75
 LEARNING_S = 2.0
 # A longer request has its load in other windows than its count.
 SHORT_S = 1.0
+# Standard errors by which a cost must exceed y to be refuted: chance does that once in 700 times.
+REFUTED_SIGMA = 3.0
+# Sample and report of a pair begin up to half a window apart; y is then half of the cost.
+APART_FACTOR = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,18 +46,25 @@ class Known:
     others     w_0, load that is known not to be ours
     contrast   0..1, difference of the numbers of requests, beyond chance and windows that begin apart
     marginal   y, load seconds that one further request has taken
+    most       largest cost with which the windows' loads agree; huge without a scatter of requests
+    distinguished   number of requests of known cost that would show the cost as well as y does
     """
 
     cost: Floats
     others: Floats
     contrast: Floats
     marginal: Floats
+    most: Floats
+    distinguished: Floats
 
 
-def means(moments: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the means of rate, load, squared rate, and rate times load; k each."""
+def means(moments: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Return the means of rate and load, the variances of both, and their covariance; k each."""
     of_each = moments / np.maximum(moments[..., SECONDS : SECONDS + 1], FADED)
-    return of_each[..., REQUESTS], of_each[..., BUSY], of_each[..., -2], of_each[..., -1]
+    rate, load = of_each[..., REQUESTS], of_each[..., BUSY]
+    variances = (of_each[..., 3] - rate * rate, of_each[..., 5] - load * load)
+    of_rate, of_load = (np.maximum(each, 0.0) for each in variances)
+    return rate, load, of_rate, of_load, of_each[..., 4] - rate * load
 
 
 def known_of(inputs: Inputs, evidence: Evidence, in_flight: InFlight) -> Known:
@@ -60,27 +72,38 @@ def known_of(inputs: Inputs, evidence: Evidence, in_flight: InFlight) -> Known:
 
         v        = [rate^2] - [rate]^2,   y = ([rate l] - [rate] [l])/v
         contrast = max(0, v - 3/4 [rate]/T)/(v + (eps [rate])^2)/(1 + (d/1 s)^2)    0 in the first 10 windows
+        error    = sqrt((variance of l that y leaves + r0^2)/(v (windows - 10)))
+        most     = 2 (1 + (d/1 s)^2)/(1 - F/D) (max(0, y) + 3 error)
 
     rate, l: rate of requests and load of a window; [ ]: their means, from `Evidence.moments`. Chance makes a
-    variance of [rate]/T. If windows begin apart, load and rate do not agree on the larger part of it.
+    variance of [rate]/T. If windows begin apart, load and rate do not agree on the larger part of it. Half a
+    window apart takes half of y, longer requests take more of it, and full windows show none.
     """
-    rate, load, squares, products = means(evidence.moments)
-    variance = np.maximum(squares - rate * rate, 0.0)
-    covariance = products - rate * load
+    rate, _, variance, of_load, covariance = means(evidence.moments)
     by_chance = CHANCE_PART * rate / inputs.snapshots.tick_s
     differed = np.where(evidence.windows > YOUNG_WINDOWS, np.maximum(variance - by_chance, 0.0), 0.0)
     differed /= np.maximum(variance + (inputs.parameters.eps * rate) ** 2, FADED)
+    blurred = 1.0 + (in_flight.known_duration_s / SHORT_S) ** 2
+    marginal = covariance / np.maximum(variance, FADED)
+    windows = np.maximum(evidence.moments[..., SECONDS] / inputs.window_s - YOUNG_WINDOWS, 0.0)
+    unexplained = np.maximum(of_load - marginal * covariance, 0.0) + IDLE_LOAD**2
+    error = np.sqrt(unexplained / np.maximum(windows * variance, FADED))
+    measured = 1.0 - evidence.sums[..., FULL_SECONDS] / np.maximum(evidence.sums[..., SECONDS], FADED)
+    most = APART_FACTOR * blurred * (np.maximum(marginal, 0.0) + REFUTED_SIGMA * error)
     return Known(
         cost=evidence.cost,
         others=evidence.others,
-        contrast=differed / (1.0 + (in_flight.known_duration_s / SHORT_S) ** 2),
-        marginal=covariance / np.maximum(variance, FADED),
+        contrast=differed / blurred,
+        marginal=marginal,
+        most=most / np.maximum(measured, FADED),
+        distinguished=np.maximum(marginal / error - REFUTED_SIGMA, 0.0) ** 2,
     )
 
 
 def with_findings_kept(known: Known, sums: Floats, seen: Bools, tick_s: float) -> Known:
     """Return the findings after a window, with those of the contrast kept in the cost and in w_0.
 
+        cost   at most `most`; what that takes of the explained load is added to w_0
         u'     = max(0, B/D - cost A/D - w_0)                    unexpected load
         e'     = clip(y, cost, cost + u' D/A)                    its part of more expensive requests
         cost  *= (e'/cost)^g',   w_0 += g' (u' - (e' - cost) A/D)    g' = min(1, T contrast/2 s)
@@ -91,11 +114,13 @@ def with_findings_kept(known: Known, sums: Floats, seen: Bools, tick_s: float) -
     """
     seconds = np.maximum(sums[..., SECONDS], FADED)
     rate, load = np.maximum(sums[..., REQUESTS] / seconds, FADED), sums[..., BUSY] / seconds
-    unexpected = np.maximum(load - rate * known.cost - known.others, 0.0)
-    dearer = np.maximum(np.minimum(known.marginal, known.cost + unexpected / rate), known.cost)
+    possible = np.minimum(known.cost, known.most)
+    known_others = known.others + (known.cost - possible) * rate
+    unexpected = np.maximum(load - rate * possible - known_others, 0.0)
+    dearer = np.maximum(np.minimum(known.marginal, possible + unexpected / rate), possible)
     gain = np.minimum(tick_s / LEARNING_S * known.contrast, 1.0)
-    others = known.others + gain * (unexpected - (dearer - known.cost) * rate)
-    cost = clip(known.cost * (dearer / known.cost) ** gain, COST_MIN, COST_MAX)
+    others = known_others + gain * (unexpected - (dearer - possible) * rate)
+    cost = clip(possible * (dearer / possible) ** gain, COST_MIN, COST_MAX)
     learns = seen & (sums[..., FULL_SECONDS] <= 0.5 * seconds)
     others = np.maximum(np.minimum(others, load - rate * cost), 0.0)
     return replace(

@@ -34,7 +34,7 @@ class Evidence:
     """The evidence about m upstreams of k peers. Load is a part of the peer's tightest resource.
 
     sums       k x 4, A, B, D, F: requests, load seconds, seconds, seconds full; fading, since a restart
-    moments    k x 5: see `capacity_estimate`; fading as sums do
+    moments    k x 6: see `capacity_estimate`; fading as sums do
     others     k, w_0: load that is known not to be ours
     recent     k x 3 RECENT_WINDOWS: requests, load seconds and seconds of each of the last windows
     requests   k, A': remembered for hours, across restarts; weighed against the prior
@@ -91,7 +91,8 @@ def _rescaled(evidence: Evidence, ratio: Floats) -> Evidence:
     sums, moments, recent = evidence.sums.copy(), evidence.moments.copy(), evidence.recent.copy()
     sums[..., BUSY] *= ratio
     moments[..., BUSY] *= ratio
-    moments[..., -1] *= ratio
+    moments[..., 4] *= ratio
+    moments[..., 5] *= ratio * ratio
     recent[..., BUSY::3] *= ratio[..., None]
     cost = clip(evidence.cost * ratio, COST_MIN, COST_MAX)
     others = evidence.others * ratio

@@ -87,10 +87,10 @@ class SteelyardParameters:
 
 SCHEMA = Schema(
     law="steelyard",
-    version=3,
+    version=4,
     columns={
         "sums": Column(width=4),
-        "moments": Column(width=5),
+        "moments": Column(width=6),
         "others": Column(),
         "recent": Column(width=3 * RECENT_WINDOWS),
         "requests": Column(),
