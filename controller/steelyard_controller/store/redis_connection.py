@@ -11,7 +11,7 @@ client would load all slots and all commands again after each fault. On a busy
 machine that takes longer than a request may take.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import redis.asyncio as redis_client
@@ -86,9 +86,13 @@ class RedisConnection:
         # Not by its digest: after a failover the new primary would not know it.
         return await self.client.eval(script, len(keys), *keys, *arguments)
 
-    async def run_on_replica(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:  # noqa: ANN401
+    async def run_on_replica(
+        self, script: str, keys: Sequence[str], arguments: Sequence[Any], *, is_written: Callable[[Any], bool]
+    ) -> Any:  # noqa: ANN401
         """Run a script that writes, and wait for replicas; raise `NotReplicated`.
 
+        `is_written` returns from the script's answer whether it wrote. WAIT waits for all writes before the
+        connection's last command, of whatever kind. So without a write its answer is about other clients'.
         With one server's URL, the replicas are unknown, so it does not wait.
         """
         if self._url.kind == "server":
@@ -104,7 +108,7 @@ class RedisConnection:
         needed = min(self._wait_replicas, len(role[2]))
         pipeline.wait(needed, REPLICA_TIMEOUT_MS)
         answer, replicas = await pipeline.execute()
-        if replicas < needed:
+        if replicas < needed and is_written(answer):
             raise NotReplicated(
                 f"{replicas or 'none'} of the {len(role[2])} replicas has taken the write within "
                 f"{REPLICA_TIMEOUT_MS} ms, and {needed} must"

@@ -116,8 +116,12 @@ class RedisStore:
         arguments: list[Any] = [
             SCHEMA, int(patient), secrets.token_hex(8), draft.term, above, head, round(lease_s * 1000)
         ]  # fmt: skip
+
+        def is_own(answer: list[bytes]) -> bool:
+            return answer[0] == b"held" and answer[1].startswith(head.encode())
+
         answer, *rest = await self._ask(
-            lambda: self._redis.run_on_replica(scripts.ACQUIRE, keys, arguments), *keys
+            lambda: self._redis.run_on_replica(scripts.ACQUIRE, keys, arguments, is_written=is_own), *keys
         )
         if answer == b"schema":
             _refuse_newer(rest[0])
@@ -173,7 +177,7 @@ class RedisStore:
         keys = [self._lease, self._declarations, *self._audit, *about]
         _judge(
             await self._ask(
-                lambda: self._redis.run_on_replica(scripts.DECLARE, keys, arguments),
+                lambda: self._redis.run_on_replica(scripts.DECLARE, keys, arguments, is_written=bool),
                 self._declarations,
                 *self._audit,
             )
