@@ -44,8 +44,8 @@ FAMILIES = (
     "haproxy-tcp",
     "envoy-round_robin",
     "envoy-steelyard",
-    "nginx-least_time",
-    "traefik-leasttime",
+    "nginx-mainline-least_conn",
+    "traefik-p2c",
     "caddy-least_conn",
 )
 SCENARIO = Scenario(
