@@ -12,15 +12,15 @@ from steelyard_simulator.model import Balancing, Case, Draw, OpenClients, Scaled
 from steelyard_simulator.run import run
 from steelyard_simulator.studies.autoscale_study import TRIALS, figures_of, page
 
-CPU = Work(cpu=Draw(mean_s=0.1))
+CPU = Work(cpu=Draw(mean_s=0.2))
 MORE_S, LESS_S, END_S = 120.0, 300.0, 760.0
 
 
 def day(by: ScaledBy, work: Work = CPU) -> Case:
-    """Return servers of 2, 1, 4 cores and so on, with 20, 50 and again 20 requests/s."""
+    """Return servers of 2, 1, 4 cores and so on, with 10, 25 and again 10 requests/s."""
     return Case(
         servers=tuple(Server(cores=cores, baseline=None) for cores in (2, 1, 4) * 4),
-        clients=OpenClients(rate_per_s=20.0, changes=((MORE_S, 50.0), (LESS_S, 20.0))),
+        clients=OpenClients(rate_per_s=10.0, changes=((MORE_S, 25.0), (LESS_S, 10.0))),
         work=work,
         duration_s=END_S,
         scaled_by=by,
@@ -39,7 +39,7 @@ def test_servers_come_a_minute_after_they_are_wanted_and_go_when_they_were_not_f
     t_s, count = there(day(by))
     came_s = next(at for at, servers in zip(t_s, count, strict=True) if servers > LEAST)
     assert MORE_S + STARTUP_S < came_s < MORE_S + STARTUP_S + 75
-    # 50 requests/s keep 5 cores busy: at a load of 0.525 that is 9.5 cores, so five servers.
+    # 25 requests/s keep 5 cores busy: at a load of 0.525 that is 9.5 cores, so five servers.
     assert 4 <= max(count) <= 7
     gone_s = max(at for at, servers in zip(t_s, count, strict=True) if servers > LEAST)
     assert gone_s > LESS_S + DOWN_S
@@ -47,9 +47,9 @@ def test_servers_come_a_minute_after_they_are_wanted_and_go_when_they_were_not_f
 
 
 def test_by_headroom_servers_are_started_for_the_disk_too() -> None:
-    disk = Work(cpu=Draw(mean_s=0.02), io=Draw(mean_s=0.04))
+    disk = Work(cpu=Draw(mean_s=0.04), io=Draw(mean_s=0.08))
     (_, by_headroom), (_, by_cpu) = (
-        there(replace(day(by, disk), duration_s=400.0)) for by in ("headroom", "cpu")
+        there(replace(day(by, disk), duration_s=300.0)) for by in ("headroom", "cpu")
     )
     assert max(by_headroom) > max(by_cpu)
 
