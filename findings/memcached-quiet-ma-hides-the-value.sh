@@ -7,7 +7,7 @@
 #            `ma KEY v q` answers with the new value, as `mg KEY v q` does.
 # Seen:      it answers nothing, and the counter has been raised. `ma KEY v q` on a missing key answers NF. So in a
 #            pipeline of quiet commands, each answer belongs to a counter that is missing.
-# Steelyard: core/in_flight_exchange.lua pipelines hundreds of `ma KEY v` without q, and `mn` after them.
+# Steelyard: core/in_flight_messages.lua pipelines hundreds of `ma KEY v` without q, and `mn` after them.
 set -euo pipefail
 
 folder=$(mktemp -d)

@@ -32,7 +32,7 @@ from steelyard_controller.store.lease import Lease
 from steelyard_controller.tick import history_moment
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.overview import of_view, overview
-from steelyard_controller.tick.ranking import View
+from steelyard_controller.tick.shown_rows import View
 from steelyard_controller.tick.table_builder import refuse_unpublishable
 from steelyard_controller.tick.tick_loop import TickLoop
 

@@ -5,7 +5,7 @@ import math
 import pytest
 from steelyard_loadtest.compare.findings.comparisons import Compared, Grade, compare, half, number
 from steelyard_loadtest.compare.findings.evidence import Terms, World
-from steelyard_loadtest.compare.findings.sources import verdict_of
+from steelyard_loadtest.compare.findings.verdicts import verdict_of
 
 LEVELS = (200.0, 600.0, 1000.0, 1400.0, 2000.0)
 TERMS = Terms("report", "users", {"A": "a", "B": "b", "C": "c"})

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from io import StringIO
 
 from steelyard_loadtest.compare.findings.evidence import DATAPLANE, gather
-from steelyard_loadtest.compare.findings.sources import NOT_EXPLAINED, SOURCES, section
+from steelyard_loadtest.compare.findings.verdicts import NOT_EXPLAINED, SOURCES, section
 from steelyard_loadtest.figures.trial_figures import Summary, figures, summarize
 from steelyard_loadtest.measurements.trials import Measured, Observed, Outcome, Quantile, Trial
 

@@ -35,7 +35,7 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {
 # require none of the package, and all of the package may require it.
 ROWS: Mapping[str, tuple[str, ...]] = {
     "steelyard.io": (
-        "fetch list_fetch ejection exchange_loop failure_exchange health_checker traffic_reporter",
+        "fetch list_fetch ejection in_flight_loop failure_exchange health_checker traffic_reporter",
         "controller_source",
         "table_sources",
         "saved_tables",
@@ -51,7 +51,7 @@ ROWS: Mapping[str, tuple[str, ...]] = {
         "worker",
         "upstream_sync jobs",
         "snapshot",
-        "listed_upstreams left_behind session_closer",
+        "listed_upstreams leaving_workers session_closer",
     ),
     "steelyard": ("", "stream inference"),
 }

@@ -19,10 +19,6 @@ from steelyard_protocol.weight_table import WeightTable
 # HAProxy's largest weight.
 MAX_HAPROXY_WEIGHT = 256
 
-# A change of a weight below this share is near; a law's steps at rest are mostly smaller. A step of 1 is
-# rounding. HAProxy queues a server anew with each new weight, so near changes wait.
-NEAR_SHARE = 0.05
-
 
 def haproxy_weights(table: WeightTable) -> Mapping[str, int]:
     """Return each peer's weight in HAProxy, 1..256."""
@@ -32,8 +28,3 @@ def haproxy_weights(table: WeightTable) -> Mapping[str, int]:
         return {}
     scale = min(100 * len(table.peers) / total, MAX_HAPROXY_WEIGHT / largest)
     return {peer.id: max(1, floor(peer.weight * scale + 0.5)) for peer in table.peers}
-
-
-def is_near(before: int, now: int) -> bool:
-    """Return whether a change of a weight in HAProxy is small."""
-    return abs(now - before) <= max(1.0, NEAR_SHARE * before)

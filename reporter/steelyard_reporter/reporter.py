@@ -224,7 +224,7 @@ class Reporter:
         place = process.via, process.pid, table.upstream
         # Without those that could not be added, but with those that HAProxy would not delete yet.
         added = self._added.get(place, set()) & servers.keys()
-        holds_near = self._clock() - self._exact_at_s.get(place, float("-inf")) < NEAR_ENOUGH_S
+        holds_small = self._clock() - self._exact_at_s.get(place, float("-inf")) < NEAR_ENOUGH_S
         planned = weight_commands.plan(
             table,
             backend,
@@ -232,10 +232,10 @@ class Reporter:
             keywords=self._settings.add_servers,
             named_before=self._named[table.upstream],
             added_before=added,
-            holds_near=holds_near,
+            holds_small=holds_small,
             turn=self._batches,
         )
-        if not holds_near:
+        if not holds_small:
             self._exact_at_s[place] = self._clock()
         self._batches += bool(planned.commands)
         self._added[place] = added | planned.added

@@ -15,7 +15,7 @@ from fastapi import Depends, Query
 from steelyard_protocol import wire
 
 from steelyard_controller.api.problems import Mistake, invalid
-from steelyard_controller.tick.ranking import ORDERS, View
+from steelyard_controller.tick.shown_rows import ORDERS, View
 
 MAX_PAGE_MEMBERS = 10_000
 

@@ -13,7 +13,7 @@ from steelyard_controller.api.pages import Limit, Shown
 from steelyard_controller.api.streams import MEDIA_TYPE, Ended, StreamedResponse, Streams, client_of
 from steelyard_controller.events import Event
 from steelyard_controller.service import Service
-from steelyard_controller.tick.ranking import View
+from steelyard_controller.tick.shown_rows import View
 
 # Less than the minute after which proxies close a silent connection.
 PING_S = 10.0

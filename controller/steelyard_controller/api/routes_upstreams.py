@@ -24,9 +24,9 @@ from steelyard_controller.api.upstream_lookup import UpstreamName
 from steelyard_controller.declarations.declaration import Declaration, differences
 from steelyard_controller.declarations.upstream import Upstream
 from steelyard_controller.service import Service
-from steelyard_controller.tick import ranking
+from steelyard_controller.tick import shown_rows
 from steelyard_controller.tick.overview import of_view, overview
-from steelyard_controller.tick.ranking import Standings
+from steelyard_controller.tick.shown_rows import Standings
 from steelyard_controller.tick.upstream_zones import crossing
 
 EXAMPLE = {
@@ -73,10 +73,10 @@ def routes(service: Service) -> APIRouter:
                 names = sorted(views)
                 page = pages.page(request.url.path, names, after=after, limit=limit)
                 headers, names = page.headers, [names[place] for place in page.places]
-                listed = [ranking.Listed(views[name], own[name], ()) for name in names]
+                listed = [shown_rows.Listed(views[name], own[name], ()) for name in names]
             else:
-                listed, matching = ranking.upstreams(views, view, own)
-                totals = {"totals": ranking.totals(views, own)}
+                listed, matching = shown_rows.upstreams(views, view, own)
+                totals = {"totals": shown_rows.totals(views, own)}
             document = {
                 "controller": controller,
                 "troubles": common.lines(),
@@ -214,7 +214,7 @@ async def _put(
     return before, after
 
 
-def _summary(listed: ranking.Listed) -> dict[str, object]:
+def _summary(listed: shown_rows.Listed) -> dict[str, object]:
     cycle, declared, outcome = listed.cycle, listed.cycle.declaration, listed.cycle.outcome
     room = listed.standing.headroom
     return {

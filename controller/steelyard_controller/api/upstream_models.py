@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from steelyard_controller.declarations.discovered import Condition
 from steelyard_controller.declarations.upstream import Check
-from steelyard_controller.tick.ranking import Level
+from steelyard_controller.tick.shown_rows import Level
 
 State = Literal["up", "drain", "down", "backup"]
 Known = float | None

@@ -2,13 +2,13 @@
 
 Pure. HAProxy queues a server anew with each new weight, and asks for the weights in the order of haproxy.cfg.
 With `leastconn` or at low rates, the servers would then get their requests in that order. So a change that is
-near (`is_near`) is answered ten to twenty seconds after the server's last change. The time is random, because
-all servers at once would be queued anew in that order again.
+small (`is_small_in_haproxy`) is answered ten to twenty seconds after the server's last change. The time is
+random, because all servers at once would be queued anew in that order again.
 """
 
 from collections.abc import Callable, Mapping
 
-from steelyard_protocol.haproxy_weights import is_near
+from steelyard_protocol.small_changes import is_small_in_haproxy
 
 # As long as the reporter lets them wait; and at most twice that.
 NEAR_ENOUGH_S = 10.0
@@ -26,7 +26,7 @@ class HeldWeights:
         held = {}
         for peer, weight in weights.items():
             before, until_s = self._held.get(peer, (0, now_s))
-            if before == weight or (now_s < until_s and is_near(before, weight)):
+            if before == weight or (now_s < until_s and is_small_in_haproxy(before, weight)):
                 held[peer] = before, until_s
             else:
                 held[peer] = weight, now_s + NEAR_ENOUGH_S * (1.0 + self._random())

@@ -11,7 +11,7 @@ from steelyard_protocol.weight_table import to_document
 
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.laws.explanation import sentence_writer
-from steelyard_controller.tick import ranking
+from steelyard_controller.tick import shown_rows
 from steelyard_controller.tick.outcome import (
     Outcome,
     all_utilizations,
@@ -19,7 +19,7 @@ from steelyard_controller.tick.outcome import (
     shares,
     utilization,
 )
-from steelyard_controller.tick.ranking import View
+from steelyard_controller.tick.shown_rows import View
 from steelyard_controller.tick.snapshot_builder import Utilizations
 from steelyard_controller.tick.upstream_zones import by_zone, zone_traffic
 
@@ -29,7 +29,7 @@ MOST_REFUSED = 20
 
 def of_view(outcome: Outcome, declaration: Declaration, view: View) -> dict[str, Any]:
     """Return the overview with the servers of a view, and in `matching` the number of servers it matches."""
-    rows, matching = ranking.rows(outcome, view)
+    rows, matching = shown_rows.rows(outcome, view)
     document = overview(outcome, declaration, rows)
     document["refused"]["now"] = dict(islice(document["refused"]["now"].items(), MOST_REFUSED))
     return document | {"matching": matching}
@@ -42,7 +42,7 @@ def overview(outcome: Outcome, declaration: Declaration, rows: Sequence[int] | N
     """
     decision, share, used = outcome.decision, shares(outcome.table), all_utilizations(outcome)
     rows = range(len(outcome.table.peers)) if rows is None else rows
-    zones, placed, standing = zone_traffic(outcome), by_zone(outcome), ranking.standing(outcome)
+    zones, placed, standing = zone_traffic(outcome), by_zone(outcome), shown_rows.standing(outcome)
     pinned = sum(peer.pin or 0.0 for peer in declaration.upstream.peers)
     return to_document(replace(outcome.table, peers=())) | {
         **({"zone_traffic": zones} if zones else {}),
@@ -83,7 +83,7 @@ def _peers(
     """Return the table's rows at these places, with further figures of their servers."""
     table = replace(outcome.table, peers=tuple(outcome.table.peers[row] for row in rows))
     pins = {peer.id: peer.pin for peer in declaration.upstream.peers}
-    write_sentence, troubles = sentence_writer(outcome.decision), ranking.troubles(outcome)
+    write_sentence, troubles = sentence_writer(outcome.decision), shown_rows.troubles(outcome)
     pods = declaration.pods
     documents: list[dict[str, Any]] = to_document(table)["peers"]
     for row, peer in zip(rows, documents, strict=True):

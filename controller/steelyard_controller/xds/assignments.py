@@ -16,7 +16,7 @@ it passes Envoy's checks, DRAINING ones too. An UNHEALTHY endpoint goes: hence t
 
 Endpoints are encoded once for all Envoys, in both forms. Each time they arrive, every worker of an Envoy
 restarts its rotation. With few requests between two updates, the same servers would always come first. So
-small changes (`is_near`) are not sent each second.
+small changes (`differs_little`) are not sent each second.
 """
 
 import hashlib
@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from msgspec import UnsetType
+from steelyard_protocol.small_changes import SMALL_SHARE
 from steelyard_protocol.weight_table import TablePeer, WeightTable
 
 from steelyard_controller.xds.xds_messages import (
@@ -39,9 +40,6 @@ MOST_IN_ALL = 2**32 - 1
 
 # Envoy's default factor.
 OVERPROVISIONING_PERCENT = 140
-
-# A change of a weight below this share is near; a law's steps at rest are mostly smaller.
-NEAR_SHARE = 0.05
 
 OUT = frozenset({"drain", "down"})
 
@@ -108,11 +106,11 @@ def _encoded(table: WeightTable, listed: Sequence[TablePeer]) -> Assignment:
     )
 
 
-def is_near(before: WeightTable, now: WeightTable) -> bool:
-    """Return whether two tables differ in weights only, each by at most `NEAR_SHARE`."""
+def differs_little(before: WeightTable, now: WeightTable) -> bool:
+    """Return whether two tables differ in weights only, each by at most `SMALL_SHARE`."""
     return len(before.peers) == len(now.peers) and all(
         (old.id, old.address, old.state, old.zone) == (new.id, new.address, new.state, new.zone)
-        and abs(new.weight - old.weight) <= NEAR_SHARE * old.weight
+        and abs(new.weight - old.weight) <= SMALL_SHARE * old.weight
         for old, new in zip(before.peers, now.peers, strict=True)
     )
 

@@ -145,7 +145,7 @@ class FollowedTables:
         return (
             encoded is None
             or self._clock() - at_s >= NEAR_ENOUGH_S
-            or not assignments.is_near(encoded, table)
+            or not assignments.differs_little(encoded, table)
         )
 
 

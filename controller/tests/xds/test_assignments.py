@@ -116,4 +116,4 @@ def test_servers_of_a_zone_are_a_locality_and_none_where_there_are_no_zones() ->
     (plain,) = _read(assignments.assignment(table(peer("a"), peer("b")))).endpoints
     assert not plain.HasField("locality")
     moved = table(replace(rows[0], zone="y"), *rows[1:])
-    assert not assignments.is_near(table(*rows), moved)
+    assert not assignments.differs_little(table(*rows), moved)

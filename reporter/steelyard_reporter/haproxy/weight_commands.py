@@ -13,8 +13,8 @@ table share no name: that is another backend, or another upstream. Nor is a serv
 answer would undo each command.
 
 Each new weight queues its server anew. With leastconn or at low rates, servers with new weights are then
-asked in the order of the commands. So small changes wait (`is_near`), and each batch begins with another
-server.
+asked in the order of the commands. So small changes wait (`is_small_in_haproxy`), and each batch begins with
+another server.
 """
 
 from collections.abc import Mapping, Set
@@ -22,8 +22,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from steelyard_protocol import peer_address
-from steelyard_protocol.haproxy_weights import haproxy_weights, is_near
+from steelyard_protocol.haproxy_weights import haproxy_weights
 from steelyard_protocol.name_list import shown
+from steelyard_protocol.small_changes import is_small_in_haproxy
 from steelyard_protocol.weight_table import TablePeer, WeightTable
 
 from steelyard_reporter.haproxy.show_stat import ServerRow, Servers
@@ -53,13 +54,13 @@ def plan(
     keywords: str | None,
     named_before: Set[str],
     added_before: Set[str],
-    holds_near: bool = False,
+    holds_small: bool = False,
     turn: int = 0,
 ) -> Batch:
     """Return the commands that make a backend's servers follow the table.
 
     `keywords` are those of added servers; None adds none. `named_before` are the names of earlier
-    tables, and `added_before` the servers that were added at run time. `holds_near` leaves small changes
+    tables, and `added_before` the servers that were added at run time. `holds_small` leaves small changes
     for later. `turn` is the number of the batch: the servers take turns at being first.
     """
     peers = {peer.id: peer for peer in table.peers}
@@ -73,7 +74,7 @@ def plan(
         if row.has_agent_check:
             continue
         if name in peers:
-            is_held = holds_near and is_near(row.weight, weights[name])
+            is_held = holds_small and is_small_in_haproxy(row.weight, weights[name])
             weight = row.weight if is_held else weights[name]
             commands.extend(_change(where, row, weight, _STATES[peers[name].state]))
         elif name in added_before and _state(row) == "maint" and row.in_flight == 0:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 from steelyard_protocol import weight_table
-from steelyard_protocol.haproxy_weights import is_near
+from steelyard_protocol.small_changes import is_small_in_haproxy
 from steelyard_protocol.weight_table import State, TablePeer, WeightTable
 from steelyard_protocol.wire import Refused
 from steelyard_reporter.haproxy import show_stat, weight_commands
@@ -37,7 +37,7 @@ def _told(
     keywords: str | None = None,
     named: frozenset[str] = frozenset(),
     added: frozenset[str] = frozenset(),
-    holds_near: bool = False,
+    holds_small: bool = False,
     turn: int = 0,
 ) -> Batch:
     return weight_commands.plan(
@@ -47,7 +47,7 @@ def _told(
         keywords=keywords,
         named_before=named,
         added_before=added,
-        holds_near=holds_near,
+        holds_small=holds_small,
         turn=turn,
     )
 
@@ -76,7 +76,7 @@ def test_small_changes_wait_and_states_do_not() -> None:
     # With leastconn the first of ten equal servers had 16 of 100 requests: each new weight queues anew.
     table = _table(s1="up", s2="up", s3="drain")
     rows = [{"name": "s1", "uweight": 96}, {"name": "s2", "uweight": 90}, {"name": "s3", "uweight": 99}]
-    assert _told(table, *rows, holds_near=True).commands == (
+    assert _told(table, *rows, holds_small=True).commands == (
         "set server web/s2 weight 100",
         "set server web/s3 state drain",
     )
@@ -84,10 +84,10 @@ def test_small_changes_wait_and_states_do_not() -> None:
 
 
 def test_a_step_of_one_is_rounding_and_waits() -> None:
-    assert is_near(1, 2)
-    assert is_near(14, 15)
-    assert not is_near(14, 16)
-    assert is_near(256, 244)
+    assert is_small_in_haproxy(1, 2)
+    assert is_small_in_haproxy(14, 15)
+    assert not is_small_in_haproxy(14, 16)
+    assert is_small_in_haproxy(256, 244)
 
 
 def test_servers_take_turns_at_being_ordered_first() -> None:

@@ -13,7 +13,7 @@ from random import Random
 
 import numpy as np
 from steelyard_loadtest.compare.findings.evidence import Terms
-from steelyard_loadtest.compare.findings.sources import Finding, Source, rulings
+from steelyard_loadtest.compare.findings.verdicts import Finding, Source, rulings
 from steelyard_loadtest.reporting.markdown import document, markdown, pivot, text_columns
 from steelyard_loadtest.reporting.publish import Page
 

@@ -4,7 +4,7 @@ import csv
 import shutil
 from pathlib import Path
 
-from steelyard_loadtest.compare.findings.sources import SOURCES, section
+from steelyard_loadtest.compare.findings.verdicts import SOURCES, section
 from steelyard_loadtest.compare.page.document import page_text
 from steelyard_loadtest.compare.page.plots.draw import FOLDER, draw_scenario
 from steelyard_loadtest.compare.page.view import views

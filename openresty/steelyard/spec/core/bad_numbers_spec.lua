@@ -4,7 +4,7 @@ local address = require "steelyard.core.address"
 local base64 = require "openresty.steelyard.spec.support.base64"
 local failure_report = require "steelyard.core.failure_report"
 local http_message = require "steelyard.core.http_message"
-local in_flight_exchange = require "steelyard.core.in_flight_exchange"
+local in_flight_messages = require "steelyard.core.in_flight_messages"
 local inference = require "steelyard.core.inference"
 local options = require "steelyard.core.options"
 local orca = require "steelyard.core.orca"
@@ -113,7 +113,7 @@ local READERS = {
     end,
     counter_in_memcached = function(text)
         local others = others_in_flight.new(nil, 1)
-        local exchange = in_flight_exchange.new(others, { set_others = function() end }, math.random)
+        local exchange = in_flight_messages.new(others, { set_others = function() end }, math.random)
         exchange:request()
         exchange:answer("VA 1\r\n" .. text .. "\r\nVA 1\r\n" .. text .. "\r\n")
         return { exchange.epoch, exchange.balancers }

@@ -66,7 +66,7 @@ OPEN_MS = 2500
 """Delay of the answers to requests open at the second nginx: within proxy_read_timeout."""
 
 GHOST_S = 10.0
-"""An epoch (core/in_flight_exchange.lua): counts of a dead nginx end with it."""
+"""An epoch (core/in_flight_messages.lua): counts of a dead nginx end with it."""
 
 CHUNK = 4096
 

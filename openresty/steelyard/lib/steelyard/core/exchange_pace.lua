@@ -82,7 +82,7 @@ end
 
 --- Return the state, and the seconds until the next look.
 -- @param balancers how many there are; 0: not known
--- @param in_flight this and the following ones are as returned by survey() of core/in_flight_exchange
+-- @param in_flight this and the following ones are as returned by survey() of core/in_flight_messages
 function _M:next(now, balancers, turns, in_flight, changed, latency_ms, ended_at)
     -- A time in the future is one from before the clock was set back.
     self.busy_at = changed and now or math.max(self.busy_at <= now and self.busy_at or 0, ended_at)

@@ -2,10 +2,10 @@
 --
 --   endpoint-load-metrics: BIN CQAAAAAAANA/     endpoint-load-metrics-bin: CQAAAAAAANA
 --
--- gRPC leaves the padding out, which Envoy reads from 1.40 on. Here both are read. A message is a sequence of fields: a varint, number * 8 + wire
--- type, and a value of that type. Type 0 is a varint, 1 eight bytes, 2 a length and its bytes, 5 four bytes
--- (protobuf.dev, Encoding). Only doubles and maps of doubles are kept, the last of each; all else is skipped, as
--- protobuf requires. Text in, a table or nothing out. Pure.
+-- gRPC leaves the padding out, which Envoy reads from 1.40 on. Here both are read. A message is a sequence of fields:
+-- a varint, number * 8 + wire type, and a value of that type. Type 0 is a varint, 1 eight bytes, 2 a length and its
+-- bytes, 5 four bytes (protobuf.dev, Encoding). Only doubles and maps of doubles are kept, the last of each. All else
+-- is skipped, as protobuf requires. Text in, a table or nothing out. Pure.
 
 local bit = require "bit"
 local ffi = require "ffi"

@@ -1,9 +1,9 @@
 --- Requests in flight from other load balancers: how old the figures are, and what they are still worth to a pick. The
--- figures are learnt in core/in_flight_exchange.
+-- figures are learnt in core/in_flight_messages.
 --
 -- The figures themselves are a column of the peer stats (core/peer_stats), beside this nginx's own requests, so a pick
 -- reads one number more. Here is the rest, in memory shared by the workers: one worker writes it
--- (core/in_flight_exchange), every pick reads two numbers.
+-- (core/in_flight_messages), every pick reads two numbers.
 --
 --   age     the mean age of the figures: the way there and the wait for the next exchange; or the time since the last
 --           exchange, once that is longer

@@ -8,12 +8,12 @@
 local clock = require "steelyard.io.clock"
 local clock_phase = require "steelyard.core.clock_phase"
 local ended_requests = require "steelyard.phase.ended_requests"
-local exchange_loop = require "steelyard.io.exchange_loop"
+local in_flight_loop = require "steelyard.io.in_flight_loop"
 local failure_exchange = require "steelyard.io.failure_exchange"
 local health_checker = require "steelyard.io.health_checker"
 local jobs = require "steelyard.phase.jobs"
 local list_fetch = require "steelyard.io.list_fetch"
-local left_behind = require "steelyard.phase.left_behind"
+local leaving_workers = require "steelyard.phase.leaving_workers"
 local listed_upstreams = require "steelyard.phase.listed_upstreams"
 local no_pause = require("resty.vnswrr").no_pause
 local open_requests = require "steelyard.core.open_requests"
@@ -194,7 +194,7 @@ end
 local function on_timer(premature)
     if premature then
         if not _M.leaving then
-            left_behind.leave(_M, function()
+            leaving_workers.leave(_M, function()
                 guarded("", ended_requests.close, _M)
                 if _M.closes_sessions then
                     guarded("", upstream_sync.all, _M, false)
@@ -206,7 +206,7 @@ local function on_timer(premature)
     end
     note_tick()
     if ngx.worker.id() == 0 then
-        guarded("", left_behind.carry, _M)
+        guarded("", leaving_workers.carry, _M)
     end
     guarded("", flush_if_due, ngx.now())
     guarded("", ended_requests.close, _M)
@@ -263,7 +263,7 @@ local function make_jobs(options)
     if not _M.others then
         return
     end
-    _M.exchange = exchange_loop.new({
+    _M.exchange = in_flight_loop.new({
         dict = dict, store = store, stats = _M.stats, others = _M.others, random = math.random, lb = options.lb,
         memcached = options.memcached, cpu_share = options.share_in_flight.cpu_share, upstreams = upstreams_now,
     })

@@ -1,6 +1,6 @@
 --- The loop in which one worker exchanges requests in flight with other load balancers.
 --
--- Each round is one request to Memcached, in one write, and one answer (core/in_flight_exchange). core/exchange_pace
+-- Each round is one request to Memcached, in one write, and one answer (core/in_flight_messages). core/exchange_pace
 -- sets the time between rounds, by their CPU time. The loop touches no request: the results go into the memory that
 -- the workers share. After a failed exchange, picks go by this nginx's own requests, as without the loop.
 --
@@ -13,7 +13,7 @@ local backoff = require "steelyard.io.backoff"
 local clock = require "steelyard.io.clock"
 local deadline = require "steelyard.io.deadline"
 local exchange_pace = require "steelyard.core.exchange_pace"
-local in_flight_exchange = require "steelyard.core.in_flight_exchange"
+local in_flight_messages = require "steelyard.core.in_flight_messages"
 local job_lock = require "steelyard.io.job_lock"
 local peer_cells = require "steelyard.core.peer_cells"
 
@@ -57,7 +57,7 @@ function _M.new(parts)
     table.sort(servers, function(a, b) return a.name < b.name end)
     return setmetatable({
         dict = parts.dict, store = parts.store, others = parts.others, lb = parts.lb, servers = servers,
-        exchange = in_flight_exchange.new(parts.others, parts.stats, parts.random),
+        exchange = in_flight_messages.new(parts.others, parts.stats, parts.random),
         pace = exchange_pace.new(parts.cpu_share), upstreams = parts.upstreams,
         by_cell = {}, known_upstreams = nil, addresses = {}, -- what the targets were made of
         socket = nil, server = nil, sharing = false,
@@ -171,7 +171,7 @@ end
 --- Read an answer up to its end, which must come before a time. The first read is made in any case: a worker that was
 -- busy finds the answer there.
 local function receive(self, until_s)
-    local socket, most, text, ending = self.socket, self.exchange:most_bytes(), "", in_flight_exchange.END
+    local socket, most, text, ending = self.socket, self.exchange:most_bytes(), "", in_flight_messages.END
     repeat
         socket:settimeout(math.max(1, (until_s - clock.monotonic()) * 1000))
         local piece, err = socket:receiveany(most + 1 - #text)

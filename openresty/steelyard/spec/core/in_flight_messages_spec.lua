@@ -1,4 +1,4 @@
-local in_flight_exchange = require "steelyard.core.in_flight_exchange"
+local in_flight_messages = require "steelyard.core.in_flight_messages"
 local others_in_flight = require "steelyard.core.others_in_flight"
 local peer_stats = require "steelyard.core.peer_stats"
 
@@ -34,7 +34,7 @@ local function memcached()
                 answers[#answers + 1] = answer(line) .. "\r\n"
             end
             local whole = table.concat(answers)
-            assert.equal(in_flight_exchange.END, string.sub(whole, -4))
+            assert.equal(in_flight_messages.END, string.sub(whole, -4))
             return string.sub(whole, 1, -5)
         end,
     }
@@ -45,7 +45,7 @@ end
 local function nginx(store, addresses)
     local stats = peer_stats.new(peer_stats.local_memory(8), 1, 8, 0)
     local others = others_in_flight.new(nil, 8)
-    local exchange = in_flight_exchange.new(others, stats, math.random)
+    local exchange = in_flight_messages.new(others, stats, math.random)
     local made = { stats = stats, others = others, exchange = exchange }
     function made.take(list)
         local targets = {}
@@ -229,7 +229,7 @@ describe("the exchange of requests in flight", function()
     it("is gone on with by another worker of the nginx, which shares its memory", function()
         a.raise(1, 3)
         a.round()
-        local successor = in_flight_exchange.new(a.others, a.stats, math.random)
+        local successor = in_flight_messages.new(a.others, a.stats, math.random)
         successor:take({ { cell = 1, address = "10.0.0.1:80" }, { cell = 2, address = "[::1]:80" } })
         a.exchange = successor
         for _ = 1, 3 do
@@ -267,7 +267,7 @@ describe("the exchange of requests in flight", function()
         for i = 1, 1000 do
             addresses[i] = "10.0." .. math.floor(i / 250) .. "." .. i % 250 .. ":80"
         end
-        local many = in_flight_exchange.new(others_in_flight.new(nil, 1001),
+        local many = in_flight_messages.new(others_in_flight.new(nil, 1001),
                                             peer_stats.new(peer_stats.local_memory(1001), 1, 1001, 0), math.random)
         local targets = {}
         for i, address in ipairs(addresses) do

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 from steelyard_loadtest.compare.findings.comparisons import compare
 from steelyard_loadtest.compare.findings.evidence import DATAPLANE, METRICS
-from steelyard_loadtest.compare.findings.sources import SOURCES, Source, Verdict, parse, rulings
+from steelyard_loadtest.compare.findings.verdicts import SOURCES, Source, Verdict, parse, rulings
 from steelyard_loadtest.scenario.algorithms import BY_NAME
 from steelyard_loadtest.scenario.find import find
 

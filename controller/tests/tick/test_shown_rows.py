@@ -1,4 +1,4 @@
-"""The ranking of servers and upstreams."""
+"""The rows that the page shows: their order, filter and page."""
 
 from dataclasses import replace
 from typing import Any
@@ -10,7 +10,7 @@ from steelyard_controller.fault_causes import MANY
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import Outcome
 from steelyard_controller.tick.overview import MOST_REFUSED, of_view
-from steelyard_controller.tick.ranking import (
+from steelyard_controller.tick.shown_rows import (
     LEVELS,
     ORDERS,
     Standing,
