@@ -420,7 +420,7 @@ def test_a_server_that_leaves_and_is_back_has_what_is_open_there_and_no_ghost(
 def test_a_server_of_two_upstreams_has_what_is_in_flight_there_for_both(
     rig: Rig, clients: ThreadPoolExecutor
 ) -> None:
-    _, b = servers(rig)
+    a, b = servers(rig)
     b.holds["/api"] = threading.Event()
     publish(rig, [b], generation=1, upstream="api")
     options = "share_in_flight = true, upstreams = { web = {}, api = {} },"
@@ -445,5 +445,14 @@ def test_a_server_of_two_upstreams_has_what_is_in_flight_there_for_both(
         assert others(second)["a"] == 0
         # Its own requests avoid those of the other nginx's other upstream.
         assert second.shares(20).get("b", 0) <= 6
+        # Only the other upstream is still shared: figures of the first one would never be corrected again.
+        with held(rig, first, clients, 4, 2):
+            rig.wait_until(
+                lambda: others(second)["a"] >= 2, "the second knows of those of the first upstream"
+            )
+            publish(rig, [a, b], generation=2, reporters=["edge-2"])
+            second.wait_for(2)
+            rig.wait_until(lambda: others(second)["a"] == 0, "nothing is known of them any more")
+            assert others(second)["b"] >= 3
     b.holds["/api"].set()
     assert {answer.result().status for answer in asked} == {200}

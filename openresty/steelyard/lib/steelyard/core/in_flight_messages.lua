@@ -55,12 +55,13 @@ function _M.new(others, stats, random)
         targets = {}, departed = {}, next_asked = 1,
         blocks = {}, -- place of the first server -> the queries of a turn
         epoch = 0, balancers = 0, balancers_before = 0,
-        asked = {}, -- servers of the request under way
+        asked = {}, taken_back = 0, -- servers of the request under way; the first ones have departed
     }, mt)
 end
 
 
---- Take the servers: a list of { address, cell }. The next request clears the counters of departed servers.
+--- Take the servers: a list of { address, cell }. The next request takes this nginx's part out of the counters of
+-- departed servers. Nothing is known of those any more, and another upstream may still use them.
 function _M:take(targets)
     local stays = {}
     for i = 1, #targets do
@@ -70,9 +71,18 @@ function _M:take(targets)
         local target = self.targets[i]
         if stays[target.cell] ~= target then
             self.departed[#self.departed + 1] = target
+            self:forget(target.cell)
         end
     end
     self.targets, self.blocks, self.next_asked = targets, {}, 1
+end
+
+
+--- Forget the others' requests at a server that is not asked for: no answer would correct them.
+function _M:forget(cell)
+    if self.stats:others(cell) ~= 0 then -- else no memory is touched
+        self.stats:set_others(cell, 0)
+    end
 end
 
 
@@ -139,7 +149,7 @@ end
 
 --- Return the request for the epoch and its members alone.
 function _M:watch()
-    self.asked = {}
+    self.asked, self.taken_back = {}, 0
     return head(self) .. "mn\r\n"
 end
 
@@ -163,6 +173,7 @@ function _M:request(leaving)
     for i = 1, #self.departed do
         send_change(self.departed[i], 0)
     end
+    self.taken_back = #asked
     for i = 1, #targets do
         send_change(targets[i], leaving and 0 or stats:own(targets[i].cell))
     end
@@ -264,8 +275,10 @@ function _M:answer(text)
         if value == nil then
             return nil, at
         end
-        local cell = asked[i].cell
-        stats:set_others(cell, value and others:of_sum(cell, value - COUNTER_ZERO) or 0)
+        if i > self.taken_back then
+            local cell = asked[i].cell
+            stats:set_others(cell, value and others:of_sum(cell, value - COUNTER_ZERO) or 0)
+        end
     end
     return "read"
 end

@@ -114,6 +114,13 @@ local function take_targets(self)
     end
     self.by_cell, self.addresses, self.known_upstreams = by_cell, addresses, upstreams
     self.exchange:take(targets)
+    for name, live in pairs(upstreams) do
+        for _, cell in pairs(not addresses[name] and live.addresses or {}) do
+            if not by_cell[cell] then
+                self.exchange:forget(cell) -- a previous worker may have asked for it
+            end
+        end
+    end
 end
 
 
@@ -267,6 +274,8 @@ local function round(self)
     local state, wait_s = pace:next(now, exchange:count(), exchange:turns(), exchange:survey(now))
     if next(self.addresses) == nil then
         if not self.sharing then
+            local shared = self.others.shared
+            shared.balancers, shared.round_s, shared.cpu_share = 0, 0, 0
             show(self, "alone")
             return ALONE_S
         end
