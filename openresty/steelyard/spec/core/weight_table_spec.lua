@@ -97,9 +97,9 @@ describe("the decoder is total", function()
         end
     end)
 
-    it("on 20,000 tables with bytes changed at random", function()
+    it("on 5,000 tables with bytes changed at random", function()
         math.randomseed(7)
-        for _ = 1, 20000 do
+        for _ = 1, 5000 do
             local text = GOOD
             for _ = 1, math.random(1, 4) do
                 local at = math.random(#text)
@@ -109,7 +109,7 @@ describe("the decoder is total", function()
         end
     end)
 
-    it("on 20,000 tables with a value replaced by another kind of value", function()
+    it("on 5,000 tables with a value replaced by another kind of value", function()
         local values = { "null", "true", "-1", "0", "1.5", "1e308", "1e999", "[]", "{}", "[[]]", '""', '"a b"',
                          '"' .. ("x"):rep(70) .. '"', "[null]", '{"a":1}', "123456789012345678901234567890" }
         math.randomseed(8)
@@ -117,7 +117,7 @@ describe("the decoder is total", function()
         for from, to in GOOD:gmatch('"():()') do
             spans[#spans + 1] = { from, to }
         end
-        for _ = 1, 20000 do
+        for _ = 1, 5000 do
             local _, at = unpack(spans[math.random(#spans)])
             local rest = GOOD:sub(at)
             local replaced = rest:gsub('^("?)[^,%]}]*', values[math.random(#values)], 1)
