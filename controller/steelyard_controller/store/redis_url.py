@@ -32,10 +32,13 @@ _PORTS = {"sentinel": 26379, "cluster": 6379}
 # The options of redis-py that a URL of one server may have. redis-py takes some others as text, so that
 # decode_responses=False is true. For an unknown one it raises a TypeError at the first connection.
 _SERVER_OPTIONS = {
-    *("host", "port", "path", "connection_class", "db", "username", "password", "protocol", "client_name"),
+    *("db", "username", "password", "protocol", "client_name"),
     *("socket_timeout", "socket_connect_timeout", "socket_keepalive"),
     *("health_check_interval", "max_connections"),
 }
+# redis-py takes these from the rest of the URL. From the query it ignores them, or passes on a text that raises
+# a TypeError at the first connection.
+_PLACE = {"host", "port", "path", "connection_class"}
 _TLS_OPTIONS = {"ssl_ca_certs", "ssl_cert_reqs", "ssl_certfile", "ssl_keyfile", "ssl_check_hostname"}
 _SENTINEL_OPTIONS = {"sentinel_username", "sentinel_password"}
 
@@ -84,9 +87,10 @@ def parse(url: str) -> RedisUrl:
 
 
 def _server(scheme: str, url: str) -> dict[str, Any]:
-    options = _options(url)
-    _refuse({*options} - _SERVER_OPTIONS - (_TLS_OPTIONS if scheme == "rediss" else set()), "rediss")
-    path = urllib.parse.unquote(urllib.parse.urlsplit(url).path)
+    options, parts = _options(url), urllib.parse.urlsplit(url)
+    unknown = {*options} - _PLACE - _SERVER_OPTIONS - (_TLS_OPTIONS if scheme == "rediss" else set())
+    _refuse(unknown | (_PLACE & {*urllib.parse.parse_qs(parts.query)}), "rediss")
+    path = urllib.parse.unquote(parts.path)
     # redis-py would take /1/2 for the database 12, and /production for 0.
     if scheme != "unix" and not re.fullmatch(r"/?(\d{1,5}/?)?", path, re.ASCII):
         raise ValueError(
