@@ -37,6 +37,8 @@ def table(this: Sequence[Figures], other: Sequence[Figures], commit: str) -> str
     this, other   figures by round; both ran a round one right after the other
     """
     names = [name for name in this[0] if all(name in figures for figures in (*this, *other))]
+    if not names:
+        return f"no figure is in each table of this tree and of {commit[:12]}"
     width = max(len(name) for name in names)
     lines = [f"{'ms':{width}} {'this tree':>10} {commit[:12]:>12} {'ratio':>7} {'of rounds':>15}"]
     for name in names:

@@ -47,6 +47,11 @@ def test_a_row_that_only_one_of_them_has_is_left_out() -> None:
     assert [line.split()[0] for line in ratios.table([this], [other], "v0.1.0").splitlines()] == ["ms", "a"]
 
 
+def test_tables_without_a_common_row_are_no_error() -> None:
+    text = ratios.table([{"a": 1.0}], [{"b": 1.0}], "v0.1.0")
+    assert text == "no figure is in each table of this tree and of v0.1.0"
+
+
 def test_what_took_no_time_has_no_ratio() -> None:
     assert ratios.table([{"a": 1.0}], [{"a": 0.0}], "v0.1.0").splitlines()[1].split() == [
         "a",
