@@ -7,8 +7,8 @@
 # Seen:      with chunks, a server that hangs up in the middle of its body leaves a line "upstream prematurely closed
 #            connection" in the error log. The access log has status 200 and OK, as for a whole response. The client
 #            sees that the last chunk is missing. The variable is empty if the client leaves.
-# Steelyard: `phase/response.lua` compares lengths if there is a Content-Length. A body in chunks counts as broken only
-#            if release() or inference.answer() in body_filter_by_lua saw no end of it.
+# Steelyard: `phase/request_log.lua` compares lengths if there is a Content-Length. A body in chunks counts as broken
+#            only if release() or inference.answer() in body_filter_by_lua saw no end of it.
 set -euo pipefail
 
 folder=$(mktemp -d)

@@ -36,8 +36,8 @@ _SERVER_OPTIONS = {
     *("socket_timeout", "socket_connect_timeout", "socket_keepalive"),
     *("health_check_interval", "max_connections"),
 }
-# redis-py takes these from the rest of the URL. From the query it ignores them, or passes on a text that raises
-# a TypeError at the first connection.
+# redis-py takes these from the rest of the URL. From the query it ignores them, or passes on a text that
+# raises a TypeError at the first connection.
 _PLACE = {"host", "port", "path", "connection_class"}
 _TLS_OPTIONS = {"ssl_ca_certs", "ssl_cert_reqs", "ssl_certfile", "ssl_keyfile", "ssl_check_hostname"}
 _SENTINEL_OPTIONS = {"sentinel_username", "sentinel_password"}
