@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from steelyard_agent import kernel_text
-from steelyard_agent.readers import linux_memory
+from steelyard_agent.readers import reclaimable_memory
 from steelyard_agent.readers.files import below, exists, read, read_or_none
 from steelyard_agent.scopes.machine_utilization import DiskCounters, NicKind
 
@@ -57,7 +57,7 @@ class LinuxDevices:
 
     def reclaimable_bytes(self, used_bytes: int) -> int:
         """Return the used bytes that the kernel gives back, and MemAvailable does not count."""
-        return linux_memory.reclaimable_bytes(self._root, used_bytes)
+        return reclaimable_memory.reclaimable_bytes(self._root, used_bytes)
 
     def disks(self) -> dict[str, DiskCounters]:
         """Return the counters of all devices; psutil has no discards, and no requests in flight."""

@@ -29,10 +29,10 @@ from steelyard_controller.cli.command_session import (
 from steelyard_controller.cli.exit_status import Exit, Failure, UsageError
 from steelyard_controller.cli.views import (
     audit_log,
+    explanation_lines,
     peer_table,
     service_status,
     share_history,
-    weight_explanation,
 )
 
 # Bounds of the API's parameters. They are checked here, so that a wrong one is a usage error.
@@ -240,7 +240,7 @@ def _explain(given: argparse.Namespace) -> int:
         )
         session.out.answer(
             explanation.body,
-            weight_explanation.of_explanation(upstream, explanation.document, session.out.look),
+            explanation_lines.of_explanation(upstream, explanation.document, session.out.look),
         )
         return Exit.OK
 

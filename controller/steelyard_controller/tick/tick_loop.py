@@ -29,10 +29,10 @@ from steelyard_protocol.wire import Refused
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.upstream import LOAD_BALANCERS
 from steelyard_controller.faults import Faults
+from steelyard_controller.messages.balancers_of_one_name import SharedNames
 from steelyard_controller.messages.keyring import Keyring
 from steelyard_controller.messages.published_tables import Held, PublishedTables
 from steelyard_controller.messages.published_upstreams import PublishedUpstreams
-from steelyard_controller.messages.shared_names import SharedNames
 from steelyard_controller.store.interface import LeaseLost, Store
 from steelyard_controller.store.lease import Lease
 from steelyard_controller.tick import batch, tick_messages

@@ -13,7 +13,7 @@ from steelyard_protocol import balancer_runs, wire
 from steelyard_protocol.memcached_client import Unavailable
 from steelyard_protocol.memcached_pool import MemcachedPool
 
-from steelyard_controller.messages.shared_names import SharedNames
+from steelyard_controller.messages.balancers_of_one_name import SharedNames
 from steelyard_controller.service import Service
 from steelyard_controller.xds.load_stats import INTERVAL_S
 

@@ -11,12 +11,12 @@ from steelyard_controller.cli.terminal import numbers
 from steelyard_controller.cli.terminal.style import Look
 from steelyard_controller.cli.terminal.text_table import Column, Field, table
 from steelyard_controller.cli.views import (
+    explanation_lines,
     live_table,
     peer_change,
     peer_table,
     service_status,
     share_history,
-    weight_explanation,
 )
 
 from .cli_documents import live, overview, row, service, unknown
@@ -86,7 +86,7 @@ def test_further_indicators_have_columns_and_those_without_effect_are_named() ->
     assert "IO %  MEM %  WORKERS %  QUEUE %  DONE/tick" in lines[1]
     assert lines[2].split()[6:12] == ["42", "2", "0", "-", "-", "38"]
     assert "reported and not declared, so without effect: queue" in lines
-    shown = text(weight_explanation.of_explanation("web", explanation(indicators=SIX), PIPED))
+    shown = text(explanation_lines.of_explanation("web", explanation(indicators=SIX), PIPED))
     assert "indicator cpu      load from 0 on, 3 report it" in shown
     assert "indicator workers  load from 0.5 on, no server reports it" in shown
     assert "indicator queue    not declared, so without effect; 1 report it" in shown
@@ -310,7 +310,7 @@ def explanation(**changes: Any) -> api_documents.Explanation:
 
 
 def test_an_explanation_begins_with_the_sentence() -> None:
-    assert text(weight_explanation.of_explanation("web", explanation(), PIPED)) == (
+    assert text(explanation_lines.of_explanation("web", explanation(), PIPED)) == (
         "web/server-1\n"
         "267: does 410 requests per busy second\n"
         "\n"
@@ -335,7 +335,7 @@ def test_an_explanation_begins_with_the_sentence() -> None:
 
 
 def test_a_sentence_is_broken_between_words() -> None:
-    lines = weight_explanation.of_explanation("web", explanation(), Look(width=30))
+    lines = explanation_lines.of_explanation("web", explanation(), Look(width=30))
     assert lines[1:3] == ["267: does 410 requests per", "busy second"]
 
 

@@ -10,7 +10,7 @@
 --             f/n - F/N >= Z sqrt(p (1 - p) (1/n + 1/N))   p = (f + F)/(n + N): no chance
 --
 -- A window too thin for a verdict stays open, for up to MAX_TURNS: pickers send a failing peer few requests. Beside it,
--- failures in a row are counted for longer (core/consecutive_failures): windows of a peer with a try each three seconds
+-- failures in a row are counted for longer (core/ejection_runs): windows of a peer with a try each three seconds
 -- are always too thin. The worst
 -- are ejected first, as long as at most `share` of the peers (at least one, never all) are out at one moment. An
 -- ejection lasts base_s times its number of repetitions, at most max_s. After an equal time without being bad, one
@@ -26,9 +26,9 @@
 --   row: address, times, out_s of the last ejection; until_s while it is out;
 --        good_from_s since when it is good; probation;
 --        window { completed, failed, others_completed, others_failed, turns }; while it is out, the reason
---        run: its failures in a row (core/consecutive_failures)
+--        run: its failures in a row (core/ejection_runs)
 
-local consecutive_failures = require "steelyard.core.consecutive_failures"
+local ejection_runs = require "steelyard.core.ejection_runs"
 
 -- The least difference of failure rates, and its least number of standard deviations.
 local MIN_DIFFERENCE, Z = 0.2, 4
@@ -111,11 +111,11 @@ end
 
 --- Judge the failures in a row of a peer in use; return them as a window if they show it is bad, or nil.
 local function judge_run(row, figure, pool, settings)
-    local run, is_news = consecutive_failures.after(row.run, figure.completed, figure.failed,
+    local run, is_news = ejection_runs.after(row.run, figure.completed, figure.failed,
                                                     pool.completed - figure.completed, pool.failed - figure.failed)
     row.run = run
     local needed = row.probation and math.min(PROBATION_TRIES, settings.consecutive) or settings.consecutive
-    if needed > 0 and is_news and consecutive_failures.is_bad(run, needed, row.probation) then
+    if needed > 0 and is_news and ejection_runs.is_bad(run, needed, row.probation) then
         return {
             completed = 0, failed = run.failed,
             others_completed = run.others_completed, others_failed = run.others_failed,

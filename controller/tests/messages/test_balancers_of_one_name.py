@@ -1,7 +1,7 @@
 """Two programs of one name are noticed; a restart is no second program."""
 
-from steelyard_controller.messages import shared_names
-from steelyard_controller.messages.shared_names import SharedNames
+from steelyard_controller.messages import balancers_of_one_name
+from steelyard_controller.messages.balancers_of_one_name import SharedNames
 from steelyard_protocol.balancer_runs import Run
 
 
@@ -39,16 +39,16 @@ def test_lines_that_are_read_again_are_no_news() -> None:
 def test_after_one_of_them_has_stopped_the_name_is_its_own_again() -> None:
     ticks = ["a1 b1 a2 b2 a3", *(f"a{n}" for n in range(4, 20))]
     found = after(*ticks)
-    assert found == [tick <= shared_names.LASTS_S for tick in range(len(ticks))]
+    assert found == [tick <= balancers_of_one_name.LASTS_S for tick in range(len(ticks))]
 
 
 def test_any_number_of_programs_of_one_name_share_it() -> None:
-    names, programs = SharedNames(), 5 * shared_names.MOST_RUNS
+    names, programs = SharedNames(), 5 * balancers_of_one_name.MOST_RUNS
     for n in range(1, 5):
         names = names.after([Run("web", "edge-1", f"boot-{each}", n) for each in range(programs)], n)
     assert names.shared == ["edge-1"]
     ((_, only),) = names._names.items()
-    assert len(only.runs) == shared_names.MOST_RUNS
+    assert len(only.runs) == balancers_of_one_name.MOST_RUNS
 
 
 def test_programs_of_one_name_may_have_different_upstreams() -> None:
@@ -72,7 +72,7 @@ def test_the_fault_names_them_and_the_remedy() -> None:
 def test_forged_lines_fill_no_memory() -> None:
     names = SharedNames().after(lines("a1 b1 a2 b2 a3"), 0.0)
     for n in range(3):
-        forged = [Run(f"web-{n}-{m}", "edge-1", "a", 1) for m in range(shared_names.MOST_REMEMBERED)]
+        forged = [Run(f"web-{n}-{m}", "edge-1", "a", 1) for m in range(balancers_of_one_name.MOST_REMEMBERED)]
         names = names.after(forged, 1.0)
-    assert len(names._names) == shared_names.MOST_REMEMBERED
+    assert len(names._names) == balancers_of_one_name.MOST_REMEMBERED
     assert names.shared == ["edge-1"]
