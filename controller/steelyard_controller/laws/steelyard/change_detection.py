@@ -77,24 +77,23 @@ def detect_change(
 
     restarted:  z > h (1 + J)            h: h_hot if hot, otherwise h_cold; J: restarts, fading
                 z > 1.5                  if F > D/2 and l < 0.8: it was full of others' work and is free
-                or at once               if also n < 5 T/T_1 and A cost/D < 1/2: there may be no request to
-                                         show it
+                or at once               if the known cost explained little of the load, and now explains it:
+                                         `_is_relieved`
     """
     parameters, tick_s, evidence = inputs.parameters, inputs.snapshots.tick_s, own.evidence
     sums, cost = evidence.sums, np.where(np.isnan(evidence.cost), 1.0, evidence.cost)
     recent = _with_window(evidence.recent, own.window, window.tick, tick_s)
     tested = own.seen & ~np.isnan(evidence.cost) & (sums[..., SECONDS] > 0)
     freed = tested & (own.load < FREE_LOAD) & (sums[..., FULL_SECONDS] > 0.5 * sums[..., SECONDS])
+    relieved = tested & _is_relieved(inputs, own, sums, cost)
     # The part of a window that remains in the evidence once the next one is whole.
     fade = in_flight.evidence_fade(parameters.tau, inputs.window_s)
     z, windows = contradiction(inputs, own, recent, freed, window.tick, fade, in_flight.known_duration_s)
     z = np.where(tested, z, 0.0)
 
     threshold = np.where(busyness.hot, parameters.h_hot, parameters.h_cold) * (1.0 + evidence.jumps)
-    load_before = sums[..., REQUESTS] / np.maximum(sums[..., SECONDS], FADED) * cost
-    few = own.window[..., REQUESTS] < FEWEST_REQUESTS * inputs.window_part
-    abandoned = freed & few & (load_before < 0.5)
-    restarted = abandoned | (z > np.where(freed, FREE_SIGMA, threshold))
+    restarted = relieved | (z > np.where(freed, FREE_SIGMA, threshold))
+    freed |= relieved
 
     since = own.window
     if restarted.any():
@@ -110,6 +109,27 @@ def detect_change(
         evidence.dispersion, steady, recent, own, min(1.0, parameters.beta * tick_s)
     )
     return Change(z=z, restarted=restarted, recent=recent, since=since, dispersion=dispersion)
+
+
+def _is_relieved(inputs: Inputs, own: OwnLoad, sums: Floats, cost: Floats) -> Bools:
+    """Return whether load that our requests did not explain has gone: the neighbour has left.
+
+        L - x > x + r0 + h_hot sigma_0   and   -h_hot sigma <= u <= min((L - x)/4, L - x - h_hot sigma)
+
+    L        max(B, F)/D, load of the evidence;  x = A cost/D, its part that the known cost explains
+    u        l - n/T cost, load of the window that the known cost does not explain
+    sigma    r0 + sqrt(disp n) cost/T, and sigma_0 = sqrt(disp A) cost/D: chance in the costs of requests
+    """
+    tick_s, h, dispersion = inputs.snapshots.tick_s, inputs.parameters.h_hot, own.evidence.dispersion
+    seconds = np.maximum(sums[..., SECONDS], FADED)
+    explained = sums[..., REQUESTS] / seconds * cost
+    others = np.maximum(sums[..., BUSY], sums[..., FULL_SECONDS]) / seconds - explained
+    by_chance = h * np.sqrt(dispersion * sums[..., REQUESTS]) / seconds * cost
+    count = own.window[..., REQUESTS]
+    now = own.load - count / tick_s * cost
+    chance = h * (IDLE_LOAD + np.sqrt(dispersion * count) / tick_s * cost)
+    is_explained = (now >= -chance) & (now <= np.minimum(MOSTLY_OTHERS * others, others - chance))
+    return is_explained & (others > explained + IDLE_LOAD + by_chance)
 
 
 def contradiction(
