@@ -4,11 +4,12 @@
 # Versions:  locust 2.47.0 (PyPI)
 # Expected:  a user who checks a response in `with self.client.get(..., catch_response=True) as response:` and raises
 #            there has a failed request: it was sent and answered, and its check failed.
-# Seen:      of three such requests, the one whose check passes and the one that calls response.failure() are counted,
-#            and the one whose check raises a KeyError is in no statistics: not as a request, not as a failure, not in
-#            percentiles. FastHttpUser does the same. So a server that answers garbage under load has fewer requests
-#            and no failures, if the check is `response.json()["id"]`.
-# Steelyard: generators/locust_users.py has no such checks: a listener of locust's events judges each request by its status.
+# Seen:      a request whose check passes is counted, and so is one that calls response.failure(). A third one, whose
+#            check raises a KeyError, is no request, no failure, and in no percentile. FastHttpUser does the same. So a
+#            server that answers garbage under load has fewer requests and no failures, if the check is
+#            `response.json()["id"]`.
+# Steelyard: generators/locust_users.py has no such checks. A listener of locust's events judges each request by its
+#            status.
 set -euo pipefail
 
 folder=$(mktemp -d)

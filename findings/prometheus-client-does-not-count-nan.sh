@@ -4,8 +4,8 @@
 # Versions:  prometheus_client 0.26.0 (PyPI)
 # Expected:  an observation raises the count by one, as in Summary of the same library. client_golang 1.23.2 counts a NaN
 #            in the bucket +Inf.
-# Seen:      no bucket is >= NaN, and the count is the sum of the buckets: h_count stays at the one other observation.
-#            h_sum is NaN from then on, and so is each mean and rate over it. Summary counts 2.
+# Seen:      no bucket is >= NaN, and the count is the sum of the buckets. So h_count is 2 after three observations,
+#            and Summary counts 3. h_sum is NaN from then on, and so is each mean and rate over it.
 # Steelyard: the agent's indicators refuse a sample that is NaN (indicators/text_formats.py), and go on without it.
 set -euo pipefail
 

@@ -4,10 +4,10 @@
 # Versions:  redis-server 7.0.15 (Debian 12, 5:7.0.15-1~deb12u10)
 # Expected:  a key with PX 1 is gone 200 ms later, by the clock that TIME shows ("returns the current server time").
 # Seen:      within one script, TIME moves on by 200 ms, GET still returns the value, and PTTL is 0. Expiry goes by the
-#            time at which the script began. A script that compares TIME with a time that it stored, and one that relies
-#            on the expiry of the same key, disagree. After the script the key is gone.
-# Steelyard: its scripts (store/redis_scripts.py) judge the lease by its expiry alone. They use TIME only for ids and ranges of
-#            streams.
+#            time at which the script began. One script compares TIME with a stored time, and another one relies on the
+#            expiry of the same key: they disagree. After the script the key is gone.
+# Steelyard: its scripts (store/redis_scripts.py) judge the lease by its expiry alone. They use TIME only for ids and
+#            ranges of streams.
 set -euo pipefail
 
 folder=$(mktemp -d)

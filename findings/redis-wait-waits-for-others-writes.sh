@@ -6,9 +6,9 @@
 #            The command will always return the number of replicas that acknowledged the write commands sent by the
 #            current client before the WAIT command" (Redis's reference). A client that wrote nothing has nothing to
 #            wait for.
-# Seen:      a replica hangs, and another client writes. `WAIT 1 200` as a connection's first command is 1 at once. After
-#            PING, GET, or a script that wrote nothing, it takes the 200 ms and is 0: each command sets the position
-#            that WAIT waits for, whether it wrote or not (processCommand in server.c).
+# Seen:      a replica hangs, and another client writes. `WAIT 1 200` as a connection's first command is 1 at once.
+#            After PING, GET, or a script that wrote nothing, it takes the 200 ms and is 0. Each command sets the
+#            position that WAIT waits for, whether it wrote or not (processCommand in server.c).
 # Steelyard: store/redis_connection.py judges WAIT's answer only for a script that wrote.
 set -euo pipefail
 
