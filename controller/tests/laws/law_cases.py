@@ -118,7 +118,7 @@ def few_requests_beside_others(law: laws.Law) -> Figures:
     ticks_at_once(loops, 300)
     ratios = [float(loop.shares[-1].max() / loop.shares[-1].min()) for loop in loops]
     return [
-        Figure("the largest weight over the least", max(ratios), 1.0, 2.0, 1.0),
+        Figure("the largest weight over the least", max(ratios), 1.0, 2.5, 1.0),
         Figure("the same in the mean", float(np.mean(ratios)), 1.0, 1.25, 1.0),
     ]
 

@@ -3,6 +3,8 @@
 Four servers have 10 to 400 requests a second of capacity each, at loads of .3 to .8. At second 300 one of
 them keeps .05 to .5 of its speed. Requests are single ones and take their turn at each server, by weights.
 Arrivals are evenly spaced or by chance (Poisson).
+
+`python -m controller.tests.laws.seldom_asked` prints the distribution over all of them.
 """
 
 from collections.abc import Sequence
@@ -156,3 +158,19 @@ def _outcome(loop: Loop[Queues], case: Case) -> Outcome:
     low, high = np.percentile(shares, (2.5, 97.5))
     restarts = loop.memory().columns["restarts"][0]
     return Outcome(case, float(low), float(high), float(off.mean()), float(restarts), loop.servers.longest_s)
+
+
+def main() -> None:
+    """Print percentiles over the drawn clusters, and how many swing."""
+    of_each = outcomes(laws.create(laws.NAMES[0]), drawn())
+    names = ("low", "high", "swings", "restarts", "longest_s")
+    print("| | 10 % | 50 % | 90 % | worst |\n|---|---:|---:|---:|---:|")
+    for name in names:
+        figures = np.array([getattr(each, name) for each in of_each])
+        at = (90, 50, 10, 0) if name == "low" else (10, 50, 90, 100)
+        print(f"| {name} | " + " | ".join(f"{each:.3g}" for each in np.percentile(figures, at)) + " |")
+    print(f"{sum(each.swings > SWINGS_PART for each in of_each)} of {len(of_each)} swing")
+
+
+if __name__ == "__main__":
+    main()

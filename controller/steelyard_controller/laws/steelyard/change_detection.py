@@ -85,6 +85,8 @@ def detect_change(
     recent = _with_window(evidence.recent, own.window, window.tick, tick_s)
     tested = own.seen & ~np.isnan(evidence.cost) & (sums[..., SECONDS] > 0)
     freed = tested & (own.load < FREE_LOAD) & (sums[..., FULL_SECONDS] > 0.5 * sums[..., SECONDS])
+    # Requests that wait at a slow server fill it themselves.
+    mostly_others = sums[..., BUSY] < 0.5 * sums[..., SECONDS]
     relieved = tested & _is_relieved(inputs, own, sums, cost)
     # The part of a window that remains in the evidence once the next one is whole.
     fade = in_flight.evidence_fade(parameters.tau, inputs.window_s)
@@ -102,7 +104,7 @@ def detect_change(
         # The neighbour may have left within this window: if our requests explain hardly any of its load, the
         # rest is taken to be over. If it is not, the next window is a loss and shows it at once.
         explained_s = since[..., REQUESTS] * cost
-        is_over = freed & (explained_s < MOSTLY_OTHERS * since[..., BUSY])
+        is_over = (relieved | (freed & mostly_others)) & (explained_s < MOSTLY_OTHERS * since[..., BUSY])
         since[..., BUSY] = np.where(is_over, explained_s, since[..., BUSY])
     steady = own.measures_cost & tested & ~restarted
     dispersion = dispersion_after(

@@ -73,11 +73,12 @@ def known_of(inputs: Inputs, evidence: Evidence, in_flight: InFlight) -> Known:
         v        = [rate^2] - [rate]^2,   y = ([rate l] - [rate] [l])/v
         contrast = max(0, v - 3/4 [rate]/T)/(v + (eps [rate])^2)/(1 + (d/1 s)^2)    0 in the first 10 windows
         error    = sqrt((variance of l that y leaves + r0^2)/(v (windows - 10)))
-        most     = 2 (1 + (d/1 s)^2)/(1 - F/D) (max(0, y) + 3 error)
+        most     = 2 (1 + (d/1 s)^2)/(1 - F/D) (|y| + 3 error)
 
     rate, l: rate of requests and load of a window; [ ]: their means, from `Evidence.moments`. Chance makes a
     variance of [rate]/T. If windows begin apart, load and rate do not agree on the larger part of it. Half a
-    window apart takes half of y, longer requests take more of it, and full windows show none.
+    window apart takes half of y, longer requests take more of it, and full windows show none. If y is below
+    0, something else changed meanwhile, and the bound is as much wider.
     """
     rate, _, variance, of_load, covariance = means(evidence.moments)
     by_chance = CHANCE_PART * rate / inputs.snapshots.tick_s
@@ -89,7 +90,7 @@ def known_of(inputs: Inputs, evidence: Evidence, in_flight: InFlight) -> Known:
     unexplained = np.maximum(of_load - marginal * covariance, 0.0) + IDLE_LOAD**2
     error = np.sqrt(unexplained / np.maximum(windows * variance, FADED))
     measured = 1.0 - evidence.sums[..., FULL_SECONDS] / np.maximum(evidence.sums[..., SECONDS], FADED)
-    most = APART_FACTOR * blurred * (np.maximum(marginal, 0.0) + REFUTED_SIGMA * error)
+    most = APART_FACTOR * blurred * (np.abs(marginal) + REFUTED_SIGMA * error)
     return Known(
         cost=evidence.cost,
         others=evidence.others,
