@@ -39,7 +39,12 @@ async def ask(app: Answered, path: str) -> bytes:
 async def gauges(app: Answered) -> dict[str, float]:
     text = (await ask(app, "/metrics")).decode()
     families = prometheus_client.parser.text_string_to_metric_families(text)
-    return {sample.name.removeprefix("demo_"): sample.value for one in families for sample in one.samples}
+    return {
+        sample.name.removeprefix("demo_"): sample.value
+        for one in families
+        if one.type == "gauge"
+        for sample in one.samples
+    }
 
 
 def test_no_more_requests_than_workers_are_served_at_a_time_and_the_others_wait_in_order() -> None:
