@@ -6,7 +6,7 @@
 #            with string values "True"/"False" or "Yes"/"No". Values that cannot be properly cast cause a ValueError"
 #            (docstring of ConnectionPool.from_url).
 # Seen:      `?decode_responses=False` gives str, as True does: the option has no cast, and the text "False" is true.
-#            redis://host/1/2 is database 12, and redis://host/production is database 0, without an error.
+#            The path /1/2 (redis://host/1/2) is database 12, and /production is database 0, without an error.
 # Steelyard: store/redis_url.py refuses such paths, and all options but those that it knows.
 set -euo pipefail
 

@@ -2,9 +2,9 @@
 # sglang-router and vllm-router send all new prompts to one of two idle workers, with their default policy cache_aware.
 #
 # Versions:  sglang-router 0.3.2 and vllm-router 0.1.17 (PyPI)
-# Expected:  a prompt that matches no worker's prefix tree goes to the worker with the smallest tree, so that the
-#            prompts fill the caches of all workers (the policy's description in cache_aware.rs; GPUStack's reference
-#            on vllm-router: "below it, the replica with the smallest record").
+# Expected:  a prompt that matches no worker's prefix tree goes to the worker with the smallest tree (the
+#            policy's description in cache_aware.rs). So prompts fill the caches of all workers. GPUStack's reference
+#            on vllm-router says the same: "below it, the replica with the smallest record".
 # Seen:      20 different prompts, one after the other, are 20 and 0. The policy takes the worker with the fewest
 #            requests in flight. If all have as many, it takes the same one each time. round_robin has 10 and 10. So
 #            the caches of all engines but one stay empty while requests do not overlap.
