@@ -31,6 +31,8 @@ REMEMBERED_S = 4 * 3600.0
 SMALLEST_FREE, FREE_UP_TO_LOAD = 0.1, 0.5
 # If a cost is refuted, a tenth less of it takes half of A', and half of it takes all.
 REFUTED_POWER = 8.0
+# Part of the load from which others' counts. With less, the cost is wrong by less than that in any case.
+OTHERS_PART = 0.2
 # A load rises if it exceeds its mean by more than this many standard deviations.
 RISE_SIGMA = 2.0
 # No server does more. The square of a broken report's rate would exceed the bounds of a memory.
@@ -96,7 +98,7 @@ def _requests_after(before: Evidence, known: Known, count: Floats, tick_s: float
 
         A' fades with 4 h, plus n x^2/(x^2 + r0^2), with or without a change        x: the load of n
         refuted cost     A' *= (cost now/cost before)^8
-        w_0 > r0         A' grows up to max(0, y/error - 3)^2 only
+        w_0 > r0 + l/5   A' grows up to max(0, y/error - 3)^2 only               l: mean load
 
     Beside others' load, requests tell the cost only as far as the load has followed their number.
     """
@@ -104,7 +106,8 @@ def _requests_after(before: Evidence, known: Known, count: Floats, tick_s: float
     kept = before.requests * exp(-tick_s / REMEMBERED_S)
     kept *= np.where(refuted, np.fmin(known.cost / before.cost, 1.0), 1.0) ** REFUTED_POWER
     requests = kept + count * _information(count / tick_s * known.cost)
-    beside_others = known.others > IDLE_LOAD
+    _, load, _, _, _ = means(before.moments)
+    beside_others = known.others > IDLE_LOAD + OTHERS_PART * load
     return np.where(beside_others, np.maximum(kept, np.minimum(requests, known.distinguished)), requests)
 
 
