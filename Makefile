@@ -10,7 +10,7 @@ QUIET := $(shell awk '{ split($$4, running, "/"); print running[1] < 6 ? "yes" :
 endif
 export QUIET
 
-.PHONY: help setup setup-tests up down status demo test spec unit unit-quick unit-models integration integration-short integration-long alone e2e check lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law report sim chaos soak fuzz audit law-cases law-burns plot-law versions findings release images clean compose-up compose-down compose-test kubernetes-test
+.PHONY: help setup setup-tests up down status demo test spec unit unit-quick unit-models integration integration-short integration-long alone e2e check lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law report sim chaos soak fuzz audit law-cases law-burns law-rarely-asked plot-law versions findings release images clean compose-up compose-down compose-test kubernetes-test
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -166,6 +166,9 @@ law-cases:  ## print the default law's cases of long, expensive, open and unseen
 
 law-burns:  ## print how long after a neighbour's burn a server has its share again (docs/research/law.md)
 	@$(BIN)/python -m steelyard_simulator.studies.burn_study
+
+law-rarely-asked:  ## print how a server fares that is too slow for a request a second (docs/research/law.md, 1 min)
+	@$(BIN)/python -m controller.tests.laws.seldom_asked
 
 plot-law:  ## draw the step-response plots of docs/research/law.md
 	@scripts/setup --with-load

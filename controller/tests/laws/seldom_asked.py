@@ -4,7 +4,7 @@ Four servers have 10 to 400 requests a second of capacity each, at loads of .3 t
 them keeps .05 to .5 of its speed. Requests are single ones and take their turn at each server, by weights.
 Arrivals are evenly spaced or by chance (Poisson).
 
-`python -m controller.tests.laws.seldom_asked` prints the distribution over all of them.
+`make law-rarely-asked` prints the distribution over all of them.
 """
 
 from collections.abc import Sequence
@@ -163,12 +163,18 @@ def _outcome(loop: Loop[Queues], case: Case) -> Outcome:
 def main() -> None:
     """Print percentiles over the drawn clusters, and how many swing."""
     of_each = outcomes(laws.create(laws.NAMES[0]), drawn())
-    names = ("low", "high", "swings", "restarts", "longest_s")
-    print("| | 10 % | 50 % | 90 % | worst |\n|---|---:|---:|---:|---:|")
-    for name in names:
+    names = {
+        "low": "share over what is due, lowest 2.5 %",
+        "high": "share over what is due, highest 2.5 %",
+        "swings": f"part of the seconds with a share {SWINGS:g} times too large or too small",
+        "restarts": "restarts of the evidence",
+        "longest_s": "longest wait, s",
+    }
+    print("| the slow server, of 100 clusters: | 10 | 50 | 90 | the worst |\n|---|---:|---:|---:|---:|")
+    for name, title in names.items():
         figures = np.array([getattr(each, name) for each in of_each])
         at = (90, 50, 10, 0) if name == "low" else (10, 50, 90, 100)
-        print(f"| {name} | " + " | ".join(f"{each:.3g}" for each in np.percentile(figures, at)) + " |")
+        print(f"| {title} | " + " | ".join(f"{each:.3g}" for each in np.percentile(figures, at)) + " |")
     print(f"{sum(each.swings > SWINGS_PART for each in of_each)} of {len(of_each)} swing")
 
 
