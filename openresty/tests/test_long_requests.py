@@ -19,7 +19,7 @@ pytestmark = pytest.mark.integration
 SERVERS = 3
 REQUESTS = 20 * SERVERS
 SHORT = "/?sleep_s=0.005"  # so that a busy machine's delays matter less
-LONG_S = 1.8
+LONG_S = 3.0
 SOCKET = (
     b"GET /socket?body_s=%.1f HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
     % LONG_S
@@ -104,8 +104,8 @@ def test_the_server_of_one_long_request_keeps_its_share(rig: Rig, ask: Callable[
     for picker, server in chosen.items():
         row = partial(peer_of, edge, picker, server)
         rig.wait_until(partial(is_idle, row), "the long request is let go")
-        # If it counted, it would be a fifth of the latency at once: more than a busy machine adds to 5 ms.
-        assert row()["latency_ms"] < 1000 * LONG_S / 10, picker
+        # If it counted, a fifth of it would be in the latency at once: 600 ms. A busy machine has added 204 to 5 ms.
+        assert row()["latency_ms"] < 1000 * LONG_S / 6, picker
     for picker, server in chosen.items():
         shares = edge.shares(REQUESTS, f"/{picker}{SHORT}")
         if picker != "peak_ewma":  # it follows every difference, also of a busy machine

@@ -1,6 +1,5 @@
 """Redis in sets, for tests: a primary and a replica under three Sentinels, and a cluster."""
 
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -80,7 +79,10 @@ def cluster(folder: Path) -> Iterator[RedisSet]:
     """Yield a cluster of three primaries; the one with a controller's keys has a replica."""
     flags = ["--cluster-enabled", "yes", "--cluster-node-timeout", str(DOWN_MS)]
     with ExitStack() as stack:
-        nodes = [_start(stack, folder, _cluster_port(), *flags) for _ in range(4)]
+        # By default the nodes talk to each other 10,000 ports above, where any outgoing connection may be.
+        nodes = [
+            _start(stack, folder, free_port(), *flags, "--cluster-port", str(free_port())) for _ in range(4)
+        ]
         _cli("--cluster", "create", *(node.address for node in nodes[:3]), "--cluster-yes")
         wait(lambda: any(_has_keys(node) for node in nodes[:3]), "all slots")
         primary = next(node for node in nodes[:3] if _has_keys(node))
@@ -147,18 +149,6 @@ def _has_keys(node: Daemon) -> bool:
     except redis.exceptions.ResponseError:  # redis-py 5 has no class for MOVED here
         return False
     return True
-
-
-def _cluster_port() -> int:
-    """Return a free port; the nodes talk to each other on the port 10,000 above it."""
-    while True:
-        port = free_port()
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port + 10_000))
-            except OSError:
-                continue
-            return port
 
 
 def _cli(*arguments: str) -> str:
