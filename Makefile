@@ -177,7 +177,7 @@ plot-law:  ## draw the step-response plots of docs/research/law.md
 versions: setup-tests  ## test with other versions of Envoy, HAProxy, nginx, libraries (2 h; VERSIONS="--only envoy": 15 min)
 	@$(BIN)/python -m testing.versions --page docs/research/versions.md $(VERSIONS)
 
-findings:  ## run findings/*.sh: does the software around us still surprise in these ways? (outside CI, 3 min)
+findings:  ## run findings/*.sh: does the software around us still surprise in these ways? (outside CI, 11 min)
 	@scripts/findings
 
 release:  ## build all packages into dist/VERSION, then install and run each in a clean system: VERSION=0.1.0
