@@ -104,7 +104,7 @@ def test_the_server_of_one_long_request_keeps_its_share(rig: Rig, ask: Callable[
     for picker, server in chosen.items():
         row = partial(peer_of, edge, picker, server)
         rig.wait_until(partial(is_idle, row), "the long request is let go")
-        # If it counted, a fifth of it would be in the latency at once: 600 ms. A busy machine has added 204 to 5 ms.
+        # If it counted, a fifth of it would be in the latency at once: 600 ms. A busy machine has added 204.
         assert row()["latency_ms"] < 1000 * LONG_S / 6, picker
     for picker, server in chosen.items():
         shares = edge.shares(REQUESTS, f"/{picker}{SHORT}")
