@@ -60,7 +60,7 @@ integration:  ## run tests with real memcached, redis and nginx on free ports
 	@$(MAKE) --no-print-directory alone
 
 integration-short:
-	$(DAEMONS) -n $(if $(filter yes,$(QUIET)),8,4) --dist worksteal -m "integration and not long and not alone"
+	$(DAEMONS) -n $(if $(filter yes,$(QUIET)),6,4) --dist worksteal -m "integration and not long and not alone"
 
 integration-long:
 	$(DAEMONS) -n 3 -m "integration and long"

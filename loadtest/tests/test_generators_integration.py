@@ -195,7 +195,11 @@ def test_wrk_keeps_its_connections_unless_each_request_is_to_have_its_own(
     outcome = finish(start(what))
     assert outcome.failures == 0
     assert outcome.requests > 2
-    assert server.connections == server.answered if own_connections else server.connections <= 3
+    if own_connections:
+        # wrk ends while some of its requests, each on a connection, have no answer yet.
+        assert 0 <= server.connections - server.answered <= what.level
+    else:
+        assert server.connections <= 3
 
 
 @pytest.mark.parametrize("generator", ["locust", "open"])

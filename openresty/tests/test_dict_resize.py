@@ -25,9 +25,9 @@ LOCATION = """
 
 
 def copies(edge: Edge) -> list[Path]:
-    """Return the two files of a worker with the copy of the dict."""
+    """Return the two files of a worker with the copy of the dict; none before nginx has a worker."""
     found = []
-    for file in Path(f"/proc/{edge.worker_pids()[0]}/fd").iterdir():
+    for file in (file for pid in edge.worker_pids()[:1] for file in Path(f"/proc/{pid}/fd").iterdir()):
         with contextlib.suppress(FileNotFoundError):  # a connection that the worker has closed meanwhile
             if "memfd:steelyard-" in str(file.readlink()):
                 found.append(file)

@@ -39,11 +39,23 @@ def backends(rig: "Rig", names: str, *, picker: str = "vnswrr") -> list["Backend
 
 
 def wait_health(
-    rig: "Rig", edge: "Edge", peer: str, health: str, *, eligible: bool, fail_open: bool = False
+    rig: "Rig",
+    edge: "Edge",
+    peer: str,
+    health: str,
+    *,
+    eligible: bool,
+    fail_open: bool = False,
+    asking: bool = False,
 ) -> None:
-    """Wait until the status has this state of a peer, and every worker leaves out as many servers."""
+    """Wait until the status has this state of a peer, and every worker leaves out as many servers.
+
+    With `asking`, requests go on: on a busy machine a connection may fail, and only a request then probes.
+    """
 
     def seen() -> bool:
+        if asking:
+            edge.get()
         status = edge.status()
         upstream = status["upstreams"]["web"]
         row = next(row for row in upstream["peers"] if row["id"] == peer)
@@ -103,7 +115,7 @@ def test_a_server_that_came_back_is_used_again_after_fail_timeout(rig: "Rig") ->
     b.restart()
     # A worker that has not seen b's failure yet may send b the first request, which is then no probe.
     rig.wait_until(lambda: edge.get() and edge.peer("b")["health"] == "ok", "b is found to be well")
-    wait_health(rig, edge, "b", "ok", eligible=True)
+    wait_health(rig, edge, "b", "ok", eligible=True, asking=True)
 
 
 def test_a_server_that_stays_dead_is_tried_again_after_fail_timeout(rig: "Rig") -> None:
