@@ -9,7 +9,7 @@ from steelyard_controller.laws.small_arrays import clip, known_or_zero
 from steelyard_controller.laws.snapshot import Bools, Floats
 from steelyard_controller.laws.steelyard.busyness import Busyness, tightest
 from steelyard_controller.laws.steelyard.change_detection import Change
-from steelyard_controller.laws.steelyard.contrast import Known, known_of, means, with_findings_kept
+from steelyard_controller.laws.steelyard.contrast import Known, known_of, statistics_of, with_findings_kept
 from steelyard_controller.laws.steelyard.evidence import (
     FULL_SECONDS,
     IDLE_LOAD,
@@ -106,8 +106,7 @@ def _requests_after(before: Evidence, known: Known, count: Floats, tick_s: float
     kept = before.requests * exp(-tick_s / REMEMBERED_S)
     kept *= np.where(refuted, np.fmin(known.cost / before.cost, 1.0), 1.0) ** REFUTED_POWER
     requests = kept + count * _information(count / tick_s * known.cost)
-    _, load, _, _, _ = means(before.moments)
-    beside_others = known.others > IDLE_LOAD + OTHERS_PART * load
+    beside_others = known.others > IDLE_LOAD + OTHERS_PART * statistics_of(before.moments).load
     return np.where(beside_others, np.maximum(kept, np.minimum(requests, known.distinguished)), requests)
 
 
@@ -124,10 +123,10 @@ def _moments_after(own: OwnLoad, restarted: Bools, fade: Floats, tick_s: float) 
     the next one.
     """
     before, rate = own.evidence.moments, np.minimum(own.window[..., REQUESTS] / tick_s, MOST_PER_S)
-    mean_rate, mean_load, _, of_load, _ = means(before)
+    mean = statistics_of(before)
     chance = np.sqrt(own.evidence.dispersion * rate / tick_s) * known_or_zero(own.e)
-    chance = np.maximum(chance, RISE_SIGMA * np.sqrt(of_load)) + IDLE_LOAD
-    rises = (before[..., SECONDS] > 0) & (rate <= mean_rate) & (own.load > mean_load + chance)
+    chance = np.maximum(chance, RISE_SIGMA * np.sqrt(mean.load_variance)) + IDLE_LOAD
+    rises = (before[..., SECONDS] > 0) & (rate <= mean.rate) & (own.load > mean.load + chance)
     products = (rate * rate, rate * own.load, own.load * own.load)
     added = np.stack((rate, own.load, np.ones(rate.shape), *products), axis=-1)
     kept = np.where((restarted | rises)[..., None], 0.0, before * fade[..., None])

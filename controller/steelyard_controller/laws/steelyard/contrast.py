@@ -6,6 +6,7 @@ their number, and somebody else's load stays.
 """
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from steelyard_controller.laws.steelyard.evidence import (
     FADED,
     FULL_SECONDS,
     IDLE_LOAD,
+    LOAD_SQUARED,
+    RATE_LOAD,
+    RATE_SQUARED,
     REQUESTS,
     SECONDS,
     YOUNG_WINDOWS,
@@ -58,13 +62,27 @@ class Known:
     distinguished: Floats
 
 
-def means(moments: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Return the means of rate and load, the variances of both, and their covariance; k each."""
+class Statistics(NamedTuple):
+    """Means over the windows since a restart, k each."""
+
+    rate: Floats
+    load: Floats
+    rate_variance: Floats
+    load_variance: Floats
+    covariance: Floats
+
+
+def statistics_of(moments: Floats) -> Statistics:
+    """Return the means of rate and load, their variances and their covariance from the fading sums."""
     of_each = moments / np.maximum(moments[..., SECONDS : SECONDS + 1], FADED)
     rate, load = of_each[..., REQUESTS], of_each[..., BUSY]
-    variances = (of_each[..., 3] - rate * rate, of_each[..., 5] - load * load)
-    of_rate, of_load = (np.maximum(each, 0.0) for each in variances)
-    return rate, load, of_rate, of_load, of_each[..., 4] - rate * load
+    return Statistics(
+        rate=rate,
+        load=load,
+        rate_variance=np.maximum(of_each[..., RATE_SQUARED] - rate * rate, 0.0),
+        load_variance=np.maximum(of_each[..., LOAD_SQUARED] - load * load, 0.0),
+        covariance=of_each[..., RATE_LOAD] - rate * load,
+    )
 
 
 def known_of(inputs: Inputs, evidence: Evidence, in_flight: InFlight) -> Known:
@@ -80,14 +98,15 @@ def known_of(inputs: Inputs, evidence: Evidence, in_flight: InFlight) -> Known:
     window apart takes half of y, longer requests take more of it, and full windows show none. If y is below
     0, something else changed meanwhile, and the bound is as much wider.
     """
-    rate, _, variance, of_load, covariance = means(evidence.moments)
+    statistics = statistics_of(evidence.moments)
+    rate, variance, covariance = statistics.rate, statistics.rate_variance, statistics.covariance
     by_chance = CHANCE_PART * rate / inputs.snapshots.tick_s
     differed = np.where(evidence.windows > YOUNG_WINDOWS, np.maximum(variance - by_chance, 0.0), 0.0)
     differed /= np.maximum(variance + (inputs.parameters.eps * rate) ** 2, FADED)
     blurred = 1.0 + (in_flight.known_duration_s / SHORT_S) ** 2
     marginal = covariance / np.maximum(variance, FADED)
     windows = np.maximum(evidence.moments[..., SECONDS] / inputs.window_s - YOUNG_WINDOWS, 0.0)
-    unexplained = np.maximum(of_load - marginal * covariance, 0.0) + IDLE_LOAD**2
+    unexplained = np.maximum(statistics.load_variance - marginal * covariance, 0.0) + IDLE_LOAD**2
     error = np.sqrt(unexplained / np.maximum(windows * variance, FADED))
     measured = 1.0 - evidence.sums[..., FULL_SECONDS] / np.maximum(evidence.sums[..., SECONDS], FADED)
     most = APART_FACTOR * blurred * (np.abs(marginal) + REFUTED_SIGMA * error)

@@ -11,6 +11,8 @@ from steelyard_controller.laws.steelyard.inputs import Inputs
 
 # The columns of sums and windows.
 REQUESTS, BUSY, SECONDS, FULL_SECONDS = range(4)
+# The further columns of moments: sums of squared rate, of rate times load, and of squared load.
+RATE_SQUARED, RATE_LOAD, LOAD_SQUARED = range(3, 6)
 
 # Fewer requests in a window show neither dispersion nor queues.
 FEWEST_REQUESTS = 5.0
@@ -91,8 +93,8 @@ def _rescaled(evidence: Evidence, ratio: Floats) -> Evidence:
     sums, moments, recent = evidence.sums.copy(), evidence.moments.copy(), evidence.recent.copy()
     sums[..., BUSY] *= ratio
     moments[..., BUSY] *= ratio
-    moments[..., 4] *= ratio
-    moments[..., 5] *= ratio * ratio
+    moments[..., RATE_LOAD] *= ratio
+    moments[..., LOAD_SQUARED] *= ratio * ratio
     recent[..., BUSY::3] *= ratio[..., None]
     cost = clip(evidence.cost * ratio, COST_MIN, COST_MAX)
     others = evidence.others * ratio
