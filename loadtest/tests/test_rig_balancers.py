@@ -206,8 +206,9 @@ def test_it_answers_loses_no_request_when_servers_leave_and_join_and_is_gone_aft
         finally:
             over.set()
             visitor.join()
-        # Caddy has closed a new connection without an answer while it took another configuration.
-        assert len(lost) <= (name.startswith("caddy-")), lost
+        # Caddy may close the visitor's connection at each of the two changes:
+        # findings/caddy-reload-loses-new-connections.sh
+        assert len(lost) <= (2 if name.startswith("caddy-") else 0), lost
         assert (balancer.cpu_s() or 0) > 0
     assert set(psutil.Process().children(recursive=True)) <= children
 

@@ -197,9 +197,9 @@ def _row(page: Page, peer: str) -> Any:
     return page.locator(f'tbody[data-peer="{peer}"]')
 
 
-def _tile(page: Page, label: str) -> Any:
-    # While the page opens its only upstream, the tiles of all upstreams are there as well, before its own.
-    return page.locator(".tile", has_text=label).locator("b").last
+def _tile(page: Page, label: str, *, of: str = "#tiles") -> Any:
+    # The tiles of the other view stay in the document.
+    return page.locator(f"{of} .tile", has_text=label).locator("b")
 
 
 def test_it_shows_every_server_with_its_share_and_the_reason(site: Site, look: Look) -> None:
@@ -490,7 +490,7 @@ def test_several_upstreams_are_listed_with_their_need_and_one_is_chosen(start: S
     page = look(site)
     expect(page.locator("#all .card")).to_have_count(2)
     # The one that needs a person comes first, and the sums name it.
-    expect(_tile(page, "Upstreams")).to_have_text("1 needs you")
+    expect(_tile(page, "Upstreams", of="#all-tiles")).to_have_text("1 needs you")
     expect(page.locator("#all .card").first).to_contain_text("1 of 1 servers: no sample yet")
     web = page.locator("#all .card", has_text="web")
     expect(web.locator("dd")).to_have_text([re.compile(r"^\d+$"), re.compile(r"^[\d.]+ %$"), "5 of 5"])
@@ -594,7 +594,7 @@ def test_an_upstream_is_found_by_a_servers_address_and_back_leads_back(many: Sit
     expect(page.locator("#all .card")).to_have_count(24)
     expect(page.locator("#upstreams")).to_have_text("All 301 upstreams")
     # No server sends samples.
-    expect(_tile(page, "Upstreams")).to_have_text("301 need you")
+    expect(_tile(page, "Upstreams", of="#all-tiles")).to_have_text("301 need you")
     page.get_by_label("Search the upstreams").press_sequentially("10.200.1.7:")
     expect(page.locator("#all .card")).to_have_count(1)
     page.locator("#all .card", has_text="Has only").click()
