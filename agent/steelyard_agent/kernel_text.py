@@ -95,7 +95,9 @@ def parse_net_dev(text: bytes) -> dict[str, tuple[int, int]]:
 def parse_listeners(text: bytes, port: int) -> set[int]:
     """Read /proc/net/tcp or tcp6: the inodes of the sockets listening on a port."""
     inodes = set()
-    for fields in (line.split() for line in text.splitlines()[1:]):
+    # A busy server has tens of thousands of connections and few listeners.
+    lines = (line for line in text.splitlines()[1:] if LISTEN in line)
+    for fields in (line.split() for line in lines):
         if len(fields) > 9 and fields[3] == LISTEN and int(fields[1].rpartition(b":")[2], 16) == port:
             inodes.add(int(fields[9]))
     return inodes

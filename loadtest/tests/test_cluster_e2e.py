@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 from steelyard_loadtest.cluster import parts
-from steelyard_loadtest.cluster.processes import holder
+from steelyard_loadtest.cluster.processes import holder, wait_ended
 
 from testing.daemons import Daemon, free_port
 from testing.visitors import Visitors
@@ -234,7 +234,7 @@ def test_no_server_up_is_a_502_that_says_why(cluster: Cluster) -> None:
     for server in servers:
         for process in [*server.children(recursive=True), server]:
             process.kill()
-    psutil.wait_procs(servers, timeout=10)
+    assert wait_ended(servers, PATIENCE_S) == set()
     status, headers, body = cluster.request(cluster.lb, "/")
     problem = json.loads(body)
     assert (status, headers["content-type"]) == (502, "application/problem+json")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from steelyard_loadtest.cluster.processes import wait_ended
 from steelyard_loadtest.scenario.algorithms import DEFAULT
 
 from testing.daemons import free_port
@@ -24,6 +25,7 @@ class Cluster:
     """A cluster of its own, on free ports."""
 
     def __init__(self, run_dir: Path) -> None:
+        self.run_dir = run_dir
         self.lb, self.api, self.first_server = free_port(), free_port(), free_port(3)
         self._flags = [
             *("--run-dir", str(run_dir), "--lb-port", str(self.lb), "--api-port", str(self.api)),
@@ -45,10 +47,7 @@ class Cluster:
 
     def burners(self) -> int:
         """Count the first server's burners by its processes: a burnt server may answer too late."""
-        listening = (each for each in psutil.net_connections("tcp") if each.status == psutil.CONN_LISTEN)
-        server = next(
-            each.pid for each in listening if getattr(each.laddr, "port", None) == self.first_server
-        )
+        server = int((self.run_dir / "server-1.process").read_text())
         family = psutil.Process(server).children(recursive=True)
         return sum("burner.py" in " ".join(_command(each)) for each in family)
 
@@ -119,7 +118,7 @@ def test_ctrl_c_during_the_second_burn_keeps_the_first_load_and_stops_burning(
     assert "interrupted: the page has the figures so far" in err
     assert "Traceback" not in err
     assert family
-    assert psutil.wait_procs(family, timeout=PATIENCE_S)[1] == []
+    assert wait_ended(family, PATIENCE_S) == set()
     assert cluster.burners() == 0
     (kept,) = trials(tmp_path)
     assert kept["algorithm"] == DEFAULT

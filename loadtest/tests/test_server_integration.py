@@ -16,6 +16,7 @@ from typing import Any
 
 import psutil
 import pytest
+from steelyard_loadtest.cluster.processes import wait_ended
 from steelyard_loadtest.server.work import MOST_LATE_S
 
 from testing.daemons import free_port
@@ -252,7 +253,7 @@ def test_a_signal_ends_it_in_order_and_its_burners_with_it(start: Start, number:
     burners = server.seen.children()
     assert len(burners) == 2
     assert server.end(number) == 0
-    assert psutil.wait_procs(burners, timeout=PATIENCE_S)[1] == []
+    assert wait_ended(burners, PATIENCE_S) == set()
 
 
 def test_burners_end_when_the_server_is_killed(start: Start) -> None:
@@ -260,7 +261,7 @@ def test_burners_end_when_the_server_is_killed(start: Start) -> None:
     server.request("/burn?seconds=60&workers=2", "POST")
     family = server.seen.children()
     assert server.end(signal.SIGKILL) == -signal.SIGKILL
-    assert psutil.wait_procs(family, timeout=PATIENCE_S)[1] == []
+    assert wait_ended(family, PATIENCE_S) == set()
 
 
 @pytest.mark.alone

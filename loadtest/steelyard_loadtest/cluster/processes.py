@@ -3,10 +3,12 @@
 import contextlib
 import signal
 import subprocess
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import psutil
+from steelyard_agent.kernel_text import parse_listeners
 
 from steelyard_loadtest.cluster.parts import Part
 from steelyard_loadtest.machine.child_process import inherited_environment
@@ -33,7 +35,7 @@ def running(part: Part, run_dir: Path) -> psutil.Process | None:
     """Return the process of a part; None if it does not run, or another process has its number."""
     with contextlib.suppress(OSError, ValueError, psutil.Error):
         process = psutil.Process(int(_noted(part, run_dir).read_text()))
-        if process.status() != psutil.STATUS_ZOMBIE and process.cwd() == str(run_dir):
+        if _runs(process) and process.cwd() == str(run_dir):
             return process
     return None
 
@@ -46,7 +48,7 @@ def stop(parts: Sequence[Part], run_dir: Path) -> None:
             with contextlib.suppress(psutil.NoSuchProcess):
                 if process is not None:
                     process.send_signal(getattr(signal, f"SIG{part.stop_signal}"))
-        psutil.wait_procs([process for _, process in group if process is not None], timeout=STOP_S)
+        wait_ended((process for _, process in group if process is not None), STOP_S)
 
 
 def _noted(part: Part, run_dir: Path) -> Path:
@@ -68,6 +70,9 @@ def leftovers(run_dir: Path) -> list[psutil.Process]:
 
 def holder(port: int) -> str | None:
     """Return the listener on a TCP port of this machine, for a person; None if there is none."""
+    if not _has_listener(port):
+        return None
+    # psutil makes an object of every connection of the machine: some seconds after a load test.
     for connection in psutil.net_connections(kind="tcp"):
         if connection.status != psutil.CONN_LISTEN or not connection.laddr or connection.laddr.port != port:
             continue
@@ -81,6 +86,34 @@ def holder(port: int) -> str | None:
     return None
 
 
+def _has_listener(port: int) -> bool:
+    for table in ("tcp", "tcp6"):
+        with contextlib.suppress(FileNotFoundError):  # without IPv6, one of them
+            if parse_listeners(Path("/proc/net", table).read_bytes(), port):
+                return True
+    return False
+
+
+def wait_ended(processes: Iterable[psutil.Process], patience_s: float) -> set[psutil.Process]:
+    """Wait until processes have ended; return those that still run.
+
+    psutil.wait_procs waits for a process' parent as well. An orphan's parent is the machine's init, which may
+    reap it seconds later, or never in a container.
+    """
+    deadline, left = time.monotonic() + patience_s, set(processes)
+    while True:
+        left = {process for process in left if _runs(process)}
+        if not left or time.monotonic() > deadline:
+            return left
+        time.sleep(0.02)
+
+
+def _runs(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
 def end(processes: list[psutil.Process], *, patience_s: float = 5.0) -> None:
     """Terminate processes and their children; kill those that do not end."""
     family = set(processes)
@@ -91,4 +124,4 @@ def end(processes: list[psutil.Process], *, patience_s: float = 5.0) -> None:
         for process in family:
             with contextlib.suppress(psutil.NoSuchProcess):
                 send(process)
-        family = set(psutil.wait_procs(family, timeout=patience_s)[1])
+        family = wait_ended(family, patience_s)
