@@ -10,7 +10,7 @@ QUIET := $(shell awk '{ split($$4, running, "/"); print running[1] < 6 ? "yes" :
 endif
 export QUIET
 
-.PHONY: help setup setup-tests up down status demo test spec unit unit-quick unit-models integration integration-short integration-long alone e2e check lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law report sim chaos soak fuzz audit law-cases law-burns law-rarely-asked plot-law versions findings release images clean compose-up compose-down compose-test kubernetes-test
+.PHONY: help setup setup-tests up down status demo test spec unit unit-quick unit-models integration integration-short integration-long alone e2e check check-computing check-daemons lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law report sim chaos soak fuzz audit law-cases law-burns law-rarely-asked plot-law versions findings release images clean compose-up compose-down compose-test kubernetes-test
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,8 +40,9 @@ spec:  ## run Lua specs on plain LuaJIT
 	busted -f openresty/.busted
 
 # Tests of models step laws and simulated servers for seconds each; the other unit tests take milliseconds.
+# In `make check` they only get what tests with daemons leave them.
 MODELS := controller/tests/laws loadtest/simulator/tests
-UNIT := $(BIN)/pytest -q -n 2 -m "not integration and not e2e"
+UNIT := $(BIN)/pytest -q -n 2 --timeout 600 -m "not integration and not e2e"
 
 unit: unit-quick unit-models  ## run Python tests without daemons
 
@@ -71,12 +72,22 @@ alone:  ## run tests that measure CPU or time, with nothing beside them
 e2e:  ## test the whole cluster: burn a server and its share falls; stop and it returns
 	$(DAEMONS) -n 2 --dist loadfile -m e2e
 
-# Quick tests come first. Tests with daemons mostly wait, so types use the CPU beside them, and models beside the cluster.
+# Tests with daemons mostly wait. The CPU that they leave is for tests that only compute, and for types: at no
+# time is a CPU idle, and none of them delays a daemon.
 check: setup-tests  ## run what CI runs: linters, types, architecture, tests
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint arch spec unit-quick
-	@$(MAKE) --no-print-directory --jobs $(if $(filter yes,$(QUIET)),3,1) integration-short integration-long types
+	@$(MAKE) --no-print-directory --jobs 2 lint arch
+	@$(MAKE) --no-print-directory --jobs $(if $(filter yes,$(QUIET)),3,1) --output-sync=target check-computing check-daemons
+
+check-computing:
+	@nice -n 10 $(MAKE) --no-print-directory unit-quick
+	@nice -n 10 $(MAKE) --no-print-directory spec
+	@nice -n 10 $(MAKE) --no-print-directory types
+	@$(MAKE) --no-print-directory unit-models
+
+check-daemons:
+	@$(MAKE) --no-print-directory integration-short integration-long
 	@$(MAKE) --no-print-directory alone
-	@$(MAKE) --no-print-directory --jobs $(if $(filter yes,$(QUIET)),2,1) e2e unit-models
+	@$(MAKE) --no-print-directory e2e
 
 lint:  ## run ruff, luacheck and the lint of English
 	$(BIN)/ruff check .
