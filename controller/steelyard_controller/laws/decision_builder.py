@@ -14,6 +14,7 @@ from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.equations import EQUAL, hardware_shares, hardware_weights
 from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.laws.quantize import quantize
+from steelyard_controller.laws.shared_columns import Part
 from steelyard_controller.laws.small_arrays import anybody, quotient, summed
 from steelyard_controller.laws.snapshot import INDICATORS, Batch, Bools, Floats, Ints, unstacked
 
@@ -107,8 +108,6 @@ def build_decisions(
         "alert": [False] * m if alert is None else alert[:, 0].tolist(),
         "entropy_weights": np.full((m, n), 1.0 / n) if entropy_weights is None else entropy_weights,
         "capacity_estimate": unknown if capacity_estimate is None else capacity_estimate,
-        "columns": unstacked(explained, m),
-        "by_indicator": unstacked(by_indicator, m),
     }
     shared: dict[str, Any] = {
         "law": law,
@@ -116,7 +115,10 @@ def build_decisions(
         "indicators": snapshots.indicators,
         "parameters": parameters,
     }
-    return weights, [Decision(**shared, **each) for each in unstacked(decided, m)]
+    return weights, [
+        Decision(**shared, **each, columns=Part(explained, row), by_indicator=Part(by_indicator, row))
+        for row, each in enumerate(unstacked(decided, m))
+    ]
 
 
 def _published(

@@ -14,7 +14,8 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from steelyard_controller.laws.snapshot import INDICATORS, Batch, Floats, stacked, unstacked
+from steelyard_controller.laws.shared_columns import Part, joined
+from steelyard_controller.laws.snapshot import INDICATORS, Batch, Floats
 
 # No sum of a law can exceed this; a memory with more is damaged.
 LARGEST = 1e18
@@ -104,27 +105,28 @@ def aligned(
     return replace(memory, ids=ids, columns=columns)
 
 
-def batch_memory(memories: Sequence[Memory]) -> tuple[dict[str, Floats], dict[str, Floats]]:
+def batch_memory(memories: Sequence[Memory]) -> tuple[Mapping[str, Floats], Mapping[str, Floats]]:
     """Return the columns, m x k, and the scalars, m x 1, of memories of one law that are aligned alike."""
-    first = memories[0]
-    columns = {name: stacked([each.columns[name] for each in memories]) for name in first.columns}
-    scalars = {name: np.array([[each.scalars[name]] for each in memories]) for name in first.scalars}
-    return columns, scalars
+    scalars = joined([each.scalars for each in memories])
+    columns = joined([each.columns for each in memories])
+    return columns, {name: of_all[:, None] for name, of_all in scalars.items()}
 
 
 def batch_memories(
     schema: Schema, snapshots: Batch, columns: Mapping[str, Floats], scalars: Mapping[str, Floats]
 ) -> list[Memory]:
-    """Return the memory of each upstream of a batch."""
-    m = len(snapshots.ids)
-    remembered = {
-        "ids": snapshots.ids,
-        "columns": unstacked(columns, m),
-        "scalars": unstacked({name: each[:, 0].tolist() for name, each in scalars.items()}, m),
-    }
+    """Return the memory of each upstream of a batch: its part of the columns and scalars."""
+    of_upstreams = {name: of_all[:, 0] for name, of_all in scalars.items()}
     return [
-        Memory(law=schema.law, version=schema.version, indicators=snapshots.indicators, **each)
-        for each in unstacked(remembered, m)
+        Memory(
+            law=schema.law,
+            version=schema.version,
+            ids=ids,
+            columns=Part(columns, row),
+            scalars=Part(of_upstreams, row),
+            indicators=snapshots.indicators,
+        )
+        for row, ids in enumerate(snapshots.ids)
     ]
 
 
@@ -162,7 +164,7 @@ def encode(memory: Memory) -> dict[str, object]:
         "indicators": list(memory.indicators),
         "ids": list(memory.ids),
         "columns": {name: _encoded(values) for name, values in memory.columns.items()},
-        "scalars": dict(zip(memory.scalars, _or_none(memory.scalars.values()), strict=True)),
+        "scalars": dict(zip(memory.scalars, _or_none(map(float, memory.scalars.values())), strict=True)),
     }
 
 
