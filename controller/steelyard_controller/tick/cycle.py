@@ -31,7 +31,7 @@ from steelyard_controller.tick.cpu_time import CpuTime
 from steelyard_controller.tick.outcome import Outcome
 from steelyard_controller.tick.request_counts import RequestCounts
 from steelyard_controller.tick.snapshot_builder import build_snapshot
-from steelyard_controller.tick.table_builder import build_table
+from steelyard_controller.tick.table_builder import TableBuilder
 from steelyard_controller.tick.unreported_indicators import UnreportedIndicators
 from steelyard_controller.tick.window_pairing import WindowPairing
 
@@ -97,6 +97,7 @@ class Cycle:
         self._last_read_s = -math.inf
         self._read_since_s: float | None = None
         self._memories: Mapping[str, laws.Memory] = {}
+        self._tables = TableBuilder(name)
         self._carried = Carried()
         self._unreported = UnreportedIndicators()
         self._address_fault: str | None = None
@@ -283,10 +284,9 @@ class Cycle:
         if term != self._order[0]:
             self._led_since_s = snapshot.t_s
         self._order = (term, self.generation + 1)
-        table = build_table(
+        table = self._tables.build(
             decision,
             upstream,
-            name=self.name,
             term=term,
             generation=self.generation,
             issued_at_ms=issued_at_ms,

@@ -1,68 +1,94 @@
-"""Builds the weight table of a decision; refuses upstreams with too large a table. Pure."""
+"""Builds the weight tables of an upstream's decisions; refuses upstreams with too large a table. Pure."""
+
+from typing import Any
 
 from msgspec import UNSET
 from steelyard_protocol import weight_table
 from steelyard_protocol.weight_table import MAX_WEIGHT, TablePeer, TableTooLarge, WeightTable
 
-from steelyard_controller.declarations.upstream import Upstream
+from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.laws.decision import Decision
 
 # A row has at most 64 + 260 + 64 characters of names, and some 100 others.
 PEERS_THAT_ALWAYS_FIT = 17_000
 
 
-def build_table(
-    decision: Decision,
-    upstream: Upstream,
-    *,
-    name: str,
-    term: int,
-    generation: int,
-    issued_at_ms: int,
-    reporters: tuple[str, ...] = (),
-    zones: tuple[str, ...] | None = None,
-) -> WeightTable:
-    """Return the table of a decision on `upstream`, whose peers are in the decision's order.
+class TableBuilder:
+    """Builds the tables of one upstream; a tick makes only the rows that it changes.
 
-    Weights and baselines both sum to S at every tick. So a person can compare the two columns, and two
-    tables. A picker divides the weights by their common divisor.
-
-    reporters   the load balancers whose reports are read and arrive
-    zones       the names of the zones; their factors are still to be decided
+    The members that a declaration fixes, and so the digest, are those of the previous table until the
+    declaration, the reporters or the zones change.
     """
-    rows = zip(
-        upstream.peers,
-        decision.published.tolist(),
-        decision.published_baseline.tolist(),
-        strict=True,
-    )
-    table = WeightTable(
-        upstream=name,
-        term=term,
-        generation=generation,
-        issued_at_ms=issued_at_ms,
-        law=upstream.law if upstream.blend is None or upstream.blend.percent < 100 else upstream.blend.law,
-        picker=upstream.picker,
-        check=None if upstream.check is None else upstream.check.model_dump(),
-        hash_key=upstream.hash_key,
-        max_conns=upstream.max_conns,
-        reporters=reporters,
-        zones=zones,
-        peers=tuple(
-            TablePeer(
-                id=peer.id,
-                address=peer.address,
-                weight=weight,
-                baseline=baseline,
-                state=peer.state,
-                zone=peer.zone or UNSET,
-                pinned=UNSET if peer.pin is None else True,
-                max_conns=peer.max_conns or UNSET,
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._upstream: Upstream | None = None
+        self._fixed: dict[str, Any] = {}
+        self._rows: tuple[TablePeer, ...] = ()
+
+    def build(
+        self,
+        decision: Decision,
+        upstream: Upstream,
+        *,
+        term: int,
+        generation: int,
+        issued_at_ms: int,
+        reporters: tuple[str, ...] = (),
+        zones: tuple[str, ...] | None = None,
+    ) -> WeightTable:
+        """Return the table of a decision on `upstream`, whose peers are in the decision's order.
+
+        Weights and baselines both sum to S at every tick. So a person can compare the two columns, and two
+        tables. A picker divides the weights by their common divisor.
+
+        reporters   the load balancers whose reports are read and arrive
+        zones       the names of the zones; their factors are still to be decided
+        """
+        figures = zip(decision.published.tolist(), decision.published_baseline.tolist(), strict=True)
+        order: dict[str, Any] = {"term": term, "generation": generation, "issued_at_ms": issued_at_ms}
+        fixed = self._fixed
+        if self._upstream is upstream and (fixed["reporters"], fixed["zones"]) == (reporters, zones):
+            self._rows = tuple(
+                row if (row.weight, row.baseline) == figure else _row(peer, *figure)
+                for peer, row, figure in zip(upstream.peers, self._rows, figures, strict=True)
             )
-            for peer, weight, baseline in rows
-        ),
+            return WeightTable(**order, **fixed, peers=self._rows)
+        self._rows = tuple(_row(peer, *figure) for peer, figure in zip(upstream.peers, figures, strict=True))
+        self._upstream, self._fixed = upstream, _fixed(self._name, upstream, reporters, zones)
+        table = weight_table.with_digest(
+            WeightTable(**order, **self._fixed, peers=self._rows), [peer.baseline for peer in upstream.peers]
+        )
+        self._fixed["digest"] = table.digest
+        return table
+
+
+def _fixed(
+    name: str, upstream: Upstream, reporters: tuple[str, ...], zones: tuple[str, ...] | None
+) -> dict[str, Any]:
+    return {
+        "upstream": name,
+        "law": upstream.law if upstream.blend is None or upstream.blend.percent < 100 else upstream.blend.law,
+        "picker": upstream.picker,
+        "check": None if upstream.check is None else upstream.check.model_dump(),
+        "hash_key": upstream.hash_key,
+        "max_conns": upstream.max_conns,
+        "reporters": reporters,
+        "zones": zones,
+    }
+
+
+def _row(peer: Peer, weight: int, baseline: int) -> TablePeer:
+    return TablePeer(
+        id=peer.id,
+        address=peer.address,
+        weight=weight,
+        baseline=baseline,
+        state=peer.state,
+        zone=peer.zone or UNSET,
+        pinned=UNSET if peer.pin is None else True,
+        max_conns=peer.max_conns or UNSET,
     )
-    return weight_table.with_digest(table, [peer.baseline for peer in upstream.peers])
 
 
 def refuse_unpublishable(name: str, upstream: Upstream) -> None:

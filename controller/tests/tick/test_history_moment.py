@@ -10,7 +10,7 @@ from steelyard_controller.messages.inbox import Inbox, ReadContext, receive
 from steelyard_controller.tick import history_moment
 from steelyard_controller.tick.outcome import MOST_UNDECLARED, Outcome, indicators
 from steelyard_controller.tick.snapshot_builder import THE_FOUR, build_snapshot
-from steelyard_controller.tick.table_builder import build_table
+from steelyard_controller.tick.table_builder import TableBuilder
 from steelyard_protocol.sample_record import MAX_FURTHER
 
 from ..examples import report, sample
@@ -28,7 +28,7 @@ def outcome(
     snapshot = build_snapshot(inbox, WEB.peers, now_s=1.0, tick_s=1.0, knees=knees)
     law = laws.create("steelyard")
     _, decision = law.step(law.start(), snapshot)
-    table = build_table(decision, WEB, name="web", term=3, generation=118, issued_at_ms=17)
+    table = TableBuilder("web").build(decision, WEB, term=3, generation=118, issued_at_ms=17)
     return Outcome(table=table, decision=decision, shadows={}, snapshot=snapshot, inbox=inbox, now_s=1.5)
 
 
