@@ -39,6 +39,15 @@ class StoredDeclarations:
     damaged: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Save:
+    """A state and a moment of an upstream's history, which has about `most`; None and no bytes: no change."""
+
+    state: SavedState | None = None
+    moment: bytes = b""
+    most: int = 1
+
+
 class Store(Protocol):
     """A state store. All methods but `close` may raise `Unavailable`."""
 
@@ -77,12 +86,11 @@ class Store(Protocol):
     async def load(self, upstreams: Sequence[str]) -> Mapping[str, SavedState]:
         """Return the readable saved states of these upstreams; raise `NewerVersion`."""
 
-    async def keep(
-        self, lease: Lease, upstream: str, saved: SavedState | None, moment: bytes = b"", *, most: int = 1
-    ) -> None:
-        """Save a state, and add a moment to a history of about `most`; None and no bytes: leave it as it is.
+    async def keep(self, lease: Lease, saves: Mapping[str, Save]) -> Mapping[str, Unavailable]:
+        """Save states and moments by upstream, all in one request; return why some were not saved.
 
-        Nothing is saved for an upstream that is no longer declared. Raises `LeaseLost`.
+        One that the store refuses stops no other. Nothing is saved for an upstream that is no longer
+        declared. Raises `LeaseLost`.
         """
 
     async def history(self, upstream: str, *, seconds: float, most: int) -> Sequence[bytes]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from steelyard_controller.declarations.audit import KEPT_ENTRIES, LOGS, Entry
 from steelyard_controller.declarations.declaration import Declaration
-from steelyard_controller.store.interface import StoredDeclarations
+from steelyard_controller.store.interface import Save, StoredDeclarations, Unavailable
 from steelyard_controller.store.lease import Lease
 from steelyard_controller.store.saved_state import SavedState
 
@@ -75,21 +75,16 @@ class MemoryStore:
         """Return the states that this process saved."""
         return {name: self._saved[name] for name in upstreams if name in self._saved}
 
-    async def keep(
-        self,
-        lease: Lease,  # noqa: ARG002
-        upstream: str,
-        saved: SavedState | None,
-        moment: bytes = b"",
-        *,
-        most: int = 1,
-    ) -> None:
-        """Keep a state and the last moments until the process ends."""
-        if upstream in self._declarations and saved is not None:
-            self._saved[upstream] = saved
-        if upstream in self._declarations and moment:
-            moments = self._moments.setdefault(upstream, deque(maxlen=most))
-            moments.append((self._clock(), moment))
+    async def keep(self, lease: Lease, saves: Mapping[str, Save]) -> Mapping[str, Unavailable]:  # noqa: ARG002
+        """Keep the states and the last moments until the process ends."""
+        declared = {upstream: save for upstream, save in saves.items() if upstream in self._declarations}
+        for upstream, save in declared.items():
+            if save.state is not None:
+                self._saved[upstream] = save.state
+            if save.moment:
+                moments = self._moments.setdefault(upstream, deque(maxlen=save.most))
+                moments.append((self._clock(), save.moment))
+        return {}
 
     async def history(self, upstream: str, *, seconds: float, most: int) -> Sequence[bytes]:
         """Return the last moments."""

@@ -86,6 +86,14 @@ class RedisConnection:
         # Not by its digest: after a failover the new primary would not know it.
         return await self.client.eval(script, len(keys), *keys, *arguments)
 
+    async def run_each(self, script: str, calls: Sequence[tuple[Sequence[str], Sequence[Any]]]) -> list[Any]:
+        """Run a script once for each `(keys, arguments)`; return each answer, or the error in its place."""
+        all_of_them = self.client.pipeline(transaction=False)
+        for keys, arguments in calls:
+            all_of_them.eval(script, len(keys), *keys, *arguments)
+        answers: list[Any] = await all_of_them.execute(raise_on_error=False)
+        return answers
+
     async def run_on_replica(
         self, script: str, keys: Sequence[str], arguments: Sequence[Any], *, is_written: Callable[[Any], bool]
     ) -> Any:  # noqa: ANN401

@@ -42,7 +42,14 @@ from steelyard_controller.store import lease as leases
 from steelyard_controller.store import redis_errors, redis_url
 from steelyard_controller.store import redis_scripts as scripts
 from steelyard_controller.store import saved_state as states
-from steelyard_controller.store.interface import SCHEMA, LeaseLost, Rejected, StoredDeclarations, Unavailable
+from steelyard_controller.store.interface import (
+    SCHEMA,
+    LeaseLost,
+    Rejected,
+    Save,
+    StoredDeclarations,
+    Unavailable,
+)
 from steelyard_controller.store.lease import Lease
 from steelyard_controller.store.redis_connection import CLUSTER_TAG, RedisConnection
 from steelyard_controller.store.saved_state import NewerVersion, SavedState
@@ -216,17 +223,27 @@ class RedisStore:
             )  # fmt: skip
         return {name: saved for name, saved in by_name.items() if saved is not None}
 
-    async def keep(
-        self, lease: Lease, upstream: str, saved: SavedState | None, moment: bytes = b"", *, most: int = 1
-    ) -> None:
-        """Write the state, which does not expire, and add the moment; the stream's length is approximate."""
-        state, history = self._state_key(upstream), self._history_key(upstream)
-        text = b"" if saved is None else states.encode(saved)
-        arguments: list[Any] = [leases.encode(lease), upstream, text, most, moment]
-        keys = [self._lease, self._declarations, state, history]
-        # Only the history's key may have another type here: a state replaces a value of any type.
-        written = history if moment else state
-        _judge(await self._ask(lambda: self._redis.run(scripts.KEEP, keys, arguments), written))
+    async def keep(self, lease: Lease, saves: Mapping[str, Save]) -> Mapping[str, Unavailable]:
+        """Write the states, which do not expire, and add the moments; a stream's length is approximate.
+
+        The script compares the lease for each upstream, so that one request for many writes nothing more
+        than a request for each would.
+        """
+        token = leases.encode(lease)
+        calls: list[tuple[list[str], list[Any]]] = []
+        for upstream, save in saves.items():
+            keys = [self._lease, self._declarations, self._state_key(upstream), self._history_key(upstream)]
+            text = b"" if save.state is None else states.encode(save.state)
+            calls.append((keys, [token, upstream, text, save.most, save.moment]))
+        answers = await self._ask(lambda: self._redis.run_each(scripts.KEEP, calls))
+        failed: dict[str, Unavailable] = {}
+        for (upstream, save), (keys, _), answer in zip(saves.items(), calls, answers, strict=True):
+            if isinstance(answer, Exception):
+                # Only the history's key may have another type here: a state replaces a value of any type.
+                failed[upstream] = await self._of_library(answer, keys[3:] if save.moment else keys[2:3])
+            else:
+                _judge(answer)
+        return failed
 
     async def history(self, upstream: str, *, seconds: float, most: int) -> Sequence[bytes]:
         """Return the last moments."""

@@ -8,13 +8,13 @@ tick. So each has its turn, however slow the store is.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from steelyard_controller.faults import Faults
-from steelyard_controller.store.interface import LeaseLost, Rejected, Store, Unavailable
+from steelyard_controller.store.interface import LeaseLost, Rejected, Save, Store, Unavailable
 from steelyard_controller.store.lease import Lease
-from steelyard_controller.tick import history_moment, tick_schedule
+from steelyard_controller.tick import batch, history_moment, tick_schedule
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import Outcome
 
@@ -22,12 +22,15 @@ log = logging.getLogger("steelyard.controller")
 
 T = TypeVar("T")
 
+Turn = tuple[int, Cycle, Outcome]
+"""An upstream whose turn it is, with its place among the upstreams, by which turns go."""
+
 # The time that a tick may spend on a slow store, for all upstreams together.
 SAVE_S = 0.25
 
-# Upstreams saved at the same time. With 2,000 upstreams, some 230 are due in a tick. Over a network, saving
-# them one after the other would take longer than `SAVE_S`.
-PARALLEL_SAVES = 8
+# Servers of the upstreams saved in one request. Two thousand upstreams of ten, of which some 230 are due in a
+# tick, then take five requests. One has some 0.4 MB, which a slow network carries within Redis's timeout.
+PEERS_AT_ONCE = 500
 
 # Up to this many servers, the work takes less time than a change to another thread and back.
 INLINE_PEERS = 100
@@ -73,28 +76,27 @@ class StateSaver:
             for position, (cycle, outcome) in turns
             if cycle.name in places or self._is_turn(position, outcome, total)
         ]
-        for group in (due[at : at + PARALLEL_SAVES] for at in range(0, len(due), PARALLEL_SAVES)):
+        for group in _groups(due):
             if fault is None and waited_s > SAVE_S:
                 fault = f"the store is slow: saving took more than {SAVE_S:g} s"
             if fault is not None:
                 left_out += [cycle.name for _, cycle, _ in group]
                 continue
             began_s = time.process_time()
-            results = await asyncio.gather(
-                *(
-                    self._save(cycle, outcome, lease, position, total, overdue=cycle.name in places)
-                    for position, cycle, outcome in group
-                ),
-                return_exceptions=True,
-            )
-            waited_s += max(result for result in (0.0, *results) if isinstance(result, float))
-            for (_, cycle, _), result in zip(group, results, strict=True):
-                used_s[cycle.name] = (time.process_time() - began_s) / len(group)
-                if isinstance(result, Unavailable):
-                    fault = str(result)
+            try:
+                waited, refused = await self._save(group, lease, total, overdue=places)
+                waited_s += waited
+            except Unavailable as error:
+                refused = {cycle.name: error for _, cycle, _ in group}
+            each_s = (time.process_time() - began_s) / len(group)
+            for _, cycle, _ in group:
+                used_s[cycle.name] = each_s
+                why = refused.get(cycle.name)
+                if why is None or isinstance(why, Rejected):
+                    self._faults_of(cycle.name).note("keeping", None if why is None else str(why))
+                else:
+                    fault = str(why)
                     failed.append(cycle.name)
-                elif isinstance(result, BaseException):
-                    raise result
         # An upstream whose save fails must not keep the others from their turn, so it goes to the end.
         self._left_out = [*left_out, *failed]
         # The election reports an unreachable store: it asks the store all the time.
@@ -110,12 +112,13 @@ class StateSaver:
         """Save the memory of every upstream for the next leader."""
         try:
             async with asyncio.timeout(LAST_SAVE_S):
-                for cycle in cycles:
-                    if cycle.outcome is not None:
-                        saved = await asyncio.to_thread(cycle.saved, term=lease.term)
-                        await self._store.keep(lease, cycle.name, saved)
+                ticked = [cycle for cycle in cycles if cycle.outcome is not None]
+                for some in batch.batches(ticked, PEERS_AT_ONCE):
+                    saves = await asyncio.to_thread(_last_saves, some, lease.term)
+                    for error in (await self._store.keep(lease, saves)).values():
+                        _warn_of_last(error)
         except (Unavailable, LeaseLost, TimeoutError) as error:
-            log.warning("the last state could not be saved: %s", error, extra={"event": "not_kept"})
+            _warn_of_last(error)
 
     def _is_turn(self, position: int, outcome: Outcome, total: int) -> bool:
         periods = (
@@ -124,24 +127,53 @@ class StateSaver:
         return any(tick_schedule.is_turn(self._ticks, position, period) for period in periods)
 
     async def _save(
-        self, cycle: Cycle, outcome: Outcome, lease: Lease, position: int, total: int, *, overdue: bool
-    ) -> float:
-        """Save an upstream's memory and history moment, if it is their turn; return the seconds waited."""
-        apart = tick_schedule.moment_period(len(outcome.table.peers), total)
-        faults, saved, moment = self._faults_of(cycle.name), None, b""
-        if overdue or tick_schedule.is_turn(self._ticks, position, tick_schedule.memory_period(total)):
-            saved = await _inline_or_in_thread(cycle.size, lambda: cycle.saved(term=lease.term))
-        if overdue or tick_schedule.is_turn(self._ticks, position, apart):
-            moment = await _inline_or_in_thread(cycle.size, lambda: history_moment.encode(outcome))
+        self, group: Sequence[Turn], lease: Lease, total: int, *, overdue: Collection[str]
+    ) -> tuple[float, Mapping[str, Unavailable]]:
+        """Save the memory and the history moment of each upstream, if it is their turn.
+
+        Returns the seconds waited, and why some were not saved.
+        """
+
+        def of(position: int, cycle: Cycle, outcome: Outcome) -> Save:
+            apart = tick_schedule.moment_period(len(outcome.table.peers), total)
+            is_overdue = cycle.name in overdue
+            keeps_moment = is_overdue or tick_schedule.is_turn(self._ticks, position, apart)
+            keeps_state = is_overdue or tick_schedule.is_turn(self._ticks, position, period)
+            return Save(
+                state=cycle.saved(term=lease.term) if keeps_state else None,
+                moment=history_moment.encode(outcome) if keeps_moment else b"",
+                most=max(1, self._moments // apart),
+            )
+
+        period = tick_schedule.memory_period(total)
+        peers = sum(cycle.size for _, cycle, _ in group)
+        saves = await _inline_or_in_thread(peers, lambda: {turn[1].name: of(*turn) for turn in group})
         began_s = time.monotonic()
-        try:
-            most = max(1, self._moments // apart)
-            await self._store.keep(lease, cycle.name, saved, moment, most=most)
-        except Rejected as error:
-            faults.note("keeping", str(error))
-        else:
-            faults.note("keeping", None)
-        return time.monotonic() - began_s
+        refused = await self._store.keep(lease, saves)
+        return time.monotonic() - began_s, refused
+
+
+def _last_saves(cycles: Sequence[Cycle], term: int) -> dict[str, Save]:
+    return {cycle.name: Save(state=cycle.saved(term=term)) for cycle in cycles}
+
+
+def _warn_of_last(error: Exception) -> None:
+    log.warning("the last state could not be saved: %s", error, extra={"event": "not_kept"})
+
+
+def _groups(due: Sequence[Turn]) -> Iterator[list[Turn]]:
+    """Yield the upstreams in their order, in groups of at most `PEERS_AT_ONCE`, or of one upstream."""
+    group: list[Turn] = []
+    left = PEERS_AT_ONCE
+    for turn in due:
+        size = turn[1].size
+        if group and size > left:
+            yield group
+            group, left = [], PEERS_AT_ONCE
+        group.append(turn)
+        left -= size
+    if group:
+        yield group
 
 
 async def _inline_or_in_thread(peers: int, work: Callable[[], T]) -> T:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.store import lease as leases
-from steelyard_controller.store.interface import LeaseLost, Rejected, Store, Unavailable
+from steelyard_controller.store.interface import LeaseLost, Rejected, Save, Store, Unavailable
 from steelyard_controller.store.lease import Lease
 from steelyard_controller.store.memory_store import MemoryStore
 from steelyard_controller.store.redis_store import RedisStore
@@ -120,8 +120,8 @@ def test_whoever_has_not_the_lease_writes_nothing(redis_server: Daemon) -> None:
         for write in (
             store.declare(old, {"web": None}),
             store.declare(old, {"api": WEB}),
-            store.keep(old, "web", STATE),
-            store.keep(old, "web", None, b"{}", most=5),
+            store.keep(old, {"web": Save(state=STATE)}),
+            store.keep(old, {"web": Save(moment=b"{}", most=5)}),
         ):
             with pytest.raises(LeaseLost):
                 await write
@@ -137,14 +137,14 @@ def test_what_is_kept_comes_back_and_what_is_deleted_leaves_nothing(
     async def steps(store: Store) -> None:
         lease = await taken(store)
         await store.declare(lease, {"web": WEB, "api": WEB})
-        for name in ("web", "api"):
-            await store.keep(lease, name, STATE, b'{"at_ms":1}', most=5)
+        both = Save(state=STATE, moment=b'{"at_ms":1}', most=5)
+        assert await store.keep(lease, {"web": both, "api": both}) == {}
         assert (await store.declarations()).known == {"web": WEB, "api": WEB}
         assert await store.load(["web"]) == {"web": STATE}
         assert await store.history("web", seconds=60, most=10) == [b'{"at_ms":1}']
         await store.declare(lease, {"web": None})
         # From the tick that was under way at the deletion.
-        await store.keep(lease, "web", STATE, b"{}", most=5)
+        await store.keep(lease, {"web": Save(state=STATE, moment=b"{}", most=5)})
         assert (await store.declarations()).known == {"api": WEB}
         assert await store.load(["web", "api"]) == {"api": STATE}
         assert await store.history("web", seconds=60, most=10) == []
@@ -158,7 +158,7 @@ def test_history_is_capped_and_the_last_ones_are_given(redis_server: Daemon) -> 
         lease = await taken(store)
         await store.declare(lease, {"web": WEB})
         for number in range(1000):
-            await store.keep(lease, "web", None, b"%d" % number, most=100)
+            await store.keep(lease, {"web": Save(moment=b"%d" % number, most=100)})
         assert by_hand(redis_server).xlen("steelyard:1:history:web") < 300
         assert await store.history("web", seconds=60, most=3) == [b"997", b"998", b"999"]
 
@@ -209,12 +209,16 @@ def test_garbage_in_the_keys_is_refused_and_left_there(
         assert await store.load(["web", "api"]) == {}
         lease = await taken(store)
         assert lease.term == DRAFT.term
-        with pytest.raises(Rejected, match="something else in steelyard:1:history:web"):
-            await store.keep(lease, "web", STATE, b"{}", most=5)
+        save = Save(state=STATE, moment=b"{}", most=5)
+        refused = await store.keep(lease, {"web": save, "api": save})
+        assert isinstance(refused["web"], Rejected)
+        assert "something else in steelyard:1:history:web;" in str(refused["web"])
         with pytest.raises(Rejected, match="something else in steelyard:1:history:web"):
             await store.history("web", seconds=60, most=5)
-        # The state is saved all the same.
-        assert await store.load(["web"]) == {"web": STATE}
+        # Its state is saved all the same, and so is the other upstream.
+        assert refused.keys() == {"web"}
+        assert await store.load(["web", "api"]) == {"web": STATE, "api": STATE}
+        assert await store.history("api", seconds=60, most=5) == [b"{}"]
 
     run(patient(redis_server), steps)
     assert hand.hgetall("steelyard:1:declarations") == garbage

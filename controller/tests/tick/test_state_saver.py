@@ -1,16 +1,15 @@
 """A slow store: each upstream's state is saved in its turn all the same."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.faults import Faults
-from steelyard_controller.store.interface import Unavailable
+from steelyard_controller.store.interface import Save, Unavailable
 from steelyard_controller.store.lease import Lease
 from steelyard_controller.store.memory_store import MemoryStore
-from steelyard_controller.store.saved_state import SavedState
 from steelyard_controller.tick import state_saver
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.state_saver import StateSaver
@@ -28,25 +27,17 @@ class Slow(MemoryStore):
         super().__init__()
         self.away = away
         self.saves: list[str] = []
-        self.under_way = self.most_under_way = self.whole = 0
+        self.requests = self.whole = 0
 
-    async def keep(
-        self,
-        _: Lease,
-        upstream: str,
-        saved: SavedState | None,
-        moment: bytes = b"",
-        *,
-        most: int = 1,  # noqa: ARG002
-    ) -> None:
-        if upstream in self.away:
+    async def keep(self, _: Lease, saves: Mapping[str, Save]) -> Mapping[str, Unavailable]:
+        if saves.keys() <= {*self.away}:
             raise Unavailable("timed out")
-        self.saves.append(upstream)
-        self.whole += saved is not None and moment != b""
-        self.under_way += 1
-        self.most_under_way = max(self.most_under_way, self.under_way)
+        taken = [upstream for upstream in saves if upstream not in self.away]
+        self.saves += taken
+        self.requests += 1
+        self.whole += sum(saves[each].state is not None and saves[each].moment != b"" for each in taken)
         await asyncio.sleep(0.002)
-        self.under_way -= 1
+        return {upstream: Unavailable("timed out") for upstream in saves if upstream in self.away}
 
 
 def ticks(
@@ -54,7 +45,7 @@ def ticks(
 ) -> Faults:
     """Save the outcomes of five upstreams at each of `count` ticks; `faulty` are earlier faults."""
     monkeypatch.setattr(state_saver, "SAVE_S", 0.001)
-    monkeypatch.setattr(state_saver, "PARALLEL_SAVES", at_once)
+    monkeypatch.setattr(state_saver, "PEERS_AT_ONCE", at_once)
     faults = Faults()
     for part, fault in faulty.items():
         faults.note(part, fault)
@@ -104,10 +95,10 @@ def test_a_store_that_was_slow_and_is_away_is_one_fault() -> None:
     assert faults.lines() == ("state: away",)
 
 
-def test_several_are_saved_side_by_side_and_one_that_fails_stops_none_of_them(
+def test_several_are_saved_in_one_request_and_one_that_fails_stops_none_of_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store = Slow(away="b")
     faults = ticks(store, 1, monkeypatch, at_once=5)
-    assert (store.saves, store.most_under_way) == ([*"acde"], 4)
+    assert (store.saves, store.requests) == ([*"acde"], 1)
     assert str(faults.now["saving"]) == "timed out"
