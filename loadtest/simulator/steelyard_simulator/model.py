@@ -164,6 +164,7 @@ class Balancing:
     priced   the load balancers know each request's seconds of CPU, its cost
     true_weights   only without a law: the weights are the servers' true capacities at every moment
     zoned    near servers first: by the product's rule, or by one of Envoy's two (`pickers.by_zone`); None: no
+    loop     only without a law: one of `comparison_loops.LOOPS`, which sets the weights or informs the picker
     """
 
     law: str | None = "steelyard"
@@ -171,6 +172,7 @@ class Balancing:
     true_weights: bool = False
     priced: bool = False
     zoned: Zoned | None = None
+    loop: str | None = None
     parameters: Mapping[str, float] = field(default_factory=dict)
 
     @property

@@ -12,7 +12,7 @@ import numpy as np
 from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.laws.quantize import quantize
 
-from steelyard_simulator import autoscaler, pickers
+from steelyard_simulator import autoscaler, comparison_loops, pickers
 from steelyard_simulator.balancer import Balancer, Request
 from steelyard_simulator.control_loop import ControlLoop, bootstrap_weights
 from steelyard_simulator.engine import Engine, Rate, sampler, stream
@@ -24,7 +24,8 @@ from steelyard_simulator.simulated_server import SimulatedServer, able_at, is_aw
 def run(case: Case, seed: int) -> RunResult:
     """Simulate the case once; deterministic in (case, seed) except for measured fields.
 
-    Raises ValueError for an unknown law, parameter or picker, and SetupError if the Lua pickers cannot run.
+    Raises ValueError for an unknown law, parameter, picker or loop, and SetupError if the Lua pickers cannot
+    run.
     """
     running = _Running(case, seed)
     began_s = time.process_time()
@@ -65,6 +66,9 @@ class _Running:
         self._balancers = [Balancer(index, make(index), k, zone) for index, zone in enumerate(zones)]
         for balancer in self._balancers:
             balancer.take(weights)
+        loop = comparison_loops.create(case, seed)
+        if loop is not None:
+            loop.begin(self.engine, self._servers, self._balancers)
         self._split, self._held = stream(seed, "split").random, stream(seed, "held").random
         self._control = (
             None

@@ -194,9 +194,29 @@ class SimulatedServer:
         window_s = now_s - self._sampled_s
         if window_s <= 0:
             return (0.0, 0.0, 0.0, MEMORY_UTILIZATION)
-        busy_s, io_s = self._cpu.busy_s(now_s), self._io.busy_s(now_s)
-        own = (busy_s - self._busy_before_s) / (window_s * self._server.cores)
+        cpu, busy_s = self.cpu_between(self._sampled_s, self._busy_before_s, now_s)
+        io_s = self._io.busy_s(now_s)
         io = (io_s - self._io_before_s) / (window_s * self._server.io_channels)
-        neighbours = idle_utilization(self._server, self._sampled_s, now_s)
         self._sampled_s, self._busy_before_s, self._io_before_s = now_s, busy_s, io_s
-        return (own + (1.0 - own) * neighbours, 0.0, io, MEMORY_UTILIZATION)
+        return (cpu, 0.0, io, MEMORY_UTILIZATION)
+
+    def cpu_between(self, from_s: float, busy_from_s: float, now_s: float) -> tuple[float, float]:
+        """Return the CPU utilization since an earlier reading, and this reading: core seconds so far."""
+        busy_s = self._cpu.busy_s(now_s)
+        own = (busy_s - busy_from_s) / ((now_s - from_s) * self._server.cores)
+        return own + (1.0 - own) * idle_utilization(self._server, from_s, now_s), busy_s
+
+
+class CpuMeter:
+    """A server's CPU utilization between readings, for a reader other than the agent."""
+
+    __slots__ = ("_at_s", "_busy_s", "_server")
+
+    def __init__(self, server: SimulatedServer) -> None:
+        self._server, self._at_s, self._busy_s = server, 0.0, 0.0
+
+    def read(self, now_s: float) -> float:
+        """Return the utilization since the last reading (or the start), which was earlier: 0..1."""
+        utilization, self._busy_s = self._server.cpu_between(self._at_s, self._busy_s, now_s)
+        self._at_s = now_s
+        return utilization

@@ -198,7 +198,7 @@ def test_the_report_tells_ratios_and_which_targets_are_met() -> None:
     )
     assert "`the command`, 2 seeds each" in text
     # The mean of the seeds' ratios, not the ratio of the means; 14.1 is the geometric mean of 10 and 20.
-    assert "| two | 14 | 2.00 | 2.00 | 2.00 | 2.00 | 2.00 | 2.00 | 5.00 | 0.80 |" in text
+    assert f"| two | 14 |{' 2.00 |' * 12} 5.00 | 0.80 |" in text
     assert f"| ours at its best ({DEFAULT}): geometric mean | 0.9 | 0.80 | met |" in text
     assert f"| weights alone ({WEIGHTS_ALONE}): worst | 2 | 5.00 | not met |" in text
     assert f"({DEFAULT}): worst | 5 | 2.00 | met |" in text

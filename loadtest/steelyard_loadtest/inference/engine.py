@@ -89,11 +89,15 @@ class Engine:
         return self._blocks
 
     @property
+    def queued_tokens(self) -> int:
+        """Return the prompt tokens that it has yet to compute, with its present cache."""
+        later = sum(one.input_tokens - self._blocks.matched(one.keys) * BLOCK_TOKENS for one in self._waiting)
+        return later + sum(one.to_compute for one in self._running)
+
+    @property
     def queue_s(self) -> float:
         """Return the time to compute all its prompts, in its present state."""
-        later = sum(one.input_tokens - self._blocks.matched(one.keys) * BLOCK_TOKENS for one in self._waiting)
-        tokens = sum(one.to_compute for one in self._running) + later
-        return tokens / (PREFILL_PER_S * self.size * self.speed)
+        return self.queued_tokens / (PREFILL_PER_S * self.size * self.speed)
 
     @property
     def tokens(self) -> int:

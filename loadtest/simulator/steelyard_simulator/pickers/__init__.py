@@ -6,8 +6,8 @@ from typing import Protocol
 
 from steelyard_simulator.engine import stream
 from steelyard_simulator.model import Case
+from steelyard_simulator.pickers import angie, linkerd, lua_pickers, prequal, traefik
 from steelyard_simulator.pickers import comparison_pickers as compared
-from steelyard_simulator.pickers import lua_pickers, prequal
 
 __all__ = ["NAMES", "OURS", "PROBING", "Picker", "maker"]
 
@@ -31,7 +31,12 @@ _PEERS: dict[str, Callable[[int, Random], Picker]] = {
     "random": compared.RandomChoice,
     "leastconn": compared.LeastConn,
     "leasttime": compared.LeastTime,
+    "edf": compared.EarliestDeadline,
     "peakewma": compared.PeakEwma,
+    "angie-leasttime": angie.AngieLeastTime,
+    "angie-feedback": angie.AngieFeedback,
+    "traefik-leasttime": traefik.TraefikLeastTime,
+    "linkerd-peakewma": linkerd.LinkerdPeakEwma,
 }
 
 OURS: tuple[str, ...] = lua_pickers.NAMES

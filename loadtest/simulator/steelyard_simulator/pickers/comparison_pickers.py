@@ -1,10 +1,12 @@
-"""Comparison pickers: round robin, random, least request, least connections, least time, Peak EWMA.
+"""Comparison pickers: round robins, random, least request, least connections, least time, Peak EWMA.
 
-Pure but for the generators passed in. Round robin and random know only weights.
+Pure but for the generators passed in. Round robins and random know only weights.
 
 wrr        nginx's smooth order, from the front. At each pick every current weight grows by the server's
            weight; the largest is chosen and gives back the sum of all (nginx, ngx_http_upstream_get_peer).
            O(servers)
+edf        Envoy's and gRPC's weighted round robin: the earliest deadline; a server's next one is 1 / weight
+           later, and its first one at a random point of that. O(log servers) a pick
 random     each server with probability weight / total
 lr         Envoy's documentation ("Supported load balancers: weighted least request"). Equal weights: two
            random servers, the one with fewer active requests, the first on a tie. Unequal weights: an
@@ -88,6 +90,19 @@ class RandomChoice(ComparisonPicker):
 
     def _choose(self, now_s: float) -> int:  # noqa: ARG002 - a picker's
         return bisect_right(self._ends, self._random.random() * self._ends[-1])
+
+
+class EarliestDeadline(ComparisonPicker):
+    """Weighted round robin by a schedule."""
+
+    def _begin(self) -> None:
+        self._schedule = [(self._random.random() / self._weights[server], server) for server in self._served]
+        heapify(self._schedule)
+
+    def _choose(self, now_s: float) -> int:  # noqa: ARG002 - a picker's
+        deadline, server = self._schedule[0]
+        heapreplace(self._schedule, (deadline + 1.0 / self._weights[server], server))
+        return server
 
 
 class LeastRequest(ComparisonPicker):

@@ -17,6 +17,7 @@ from steelyard_loadtest.inference.figures import GOOD_TTFT_S
 
 from steelyard_simulator import engine as simulated
 from steelyard_simulator.model import Balancing, Case, Draw, OpenClients, Server, Work
+from steelyard_simulator.pickers.lmetric import LMetric
 from steelyard_simulator.pickers.lua_pickers import LuaPicker, LuaRuntime
 
 SIZES, BALANCERS = (1, 2) * 32, 8
@@ -24,15 +25,19 @@ EXCHANGE_S = 0.02
 ANSWER_COST = 4 * 343
 """Assumed cost of an answer that is not there yet: four times the tokens of Mooncake's mean."""
 
+LMETRIC = "LMetric"
+
 PRICED = Balancing(law=None, priced=True)
 CONTENDERS = {
     "round robin": Balancing(law=None, picker="vnswrr"),
     "least_conn": Balancing(law=None, picker="least_conn"),
     "bounded hash": Balancing(law=None, picker="bounded_hash"),
+    LMETRIC: Balancing(law=None, picker="lmetric"),
     "**Steelyard, no keys**": PRICED,
     "**Steelyard, prefix keys**": replace(PRICED, picker="bounded_hash"),
 }
-"""All run in nginx's own Lua. With known costs, they also exchange requests in flight and remember keys."""
+"""All but LMetric run in nginx's own Lua. With known costs, they also exchange requests in flight and
+remember keys."""
 
 HEAD = ("", "TTFT p50, s", "TTFT p99, s", "good/s", "hits, %")
 
@@ -62,8 +67,11 @@ def _exchange(now_s: float, of: tuple[simulated.Engine, LuaPicker]) -> None:
 def figures(name: str, arrivals: list[Arrival]) -> list[str]:
     """Run a contender; return its row, for arrivals in the last two thirds without the last five seconds."""
     balancing, random, loop = CONTENDERS[name], Random(1), simulated.Engine()
-    pickers, end_s = list(_balancers(balancing, loop)), arrivals[-1].at_s
     engines, busy = [Engine(size=size) for size in SIZES], [False] * len(SIZES)
+    pickers: list[Any] = (
+        [LMetric(engines, Random(1))] if name == LMETRIC else list(_balancers(balancing, loop))
+    )
+    end_s = arrivals[-1].at_s
     sent, waited_s = dict[Sequence, tuple[Any, float]](), dict[Sequence, float]()
 
     def step(now_s: float, engine: int) -> None:
@@ -77,14 +85,17 @@ def figures(name: str, arrivals: list[Arrival]) -> list[str]:
         for one in got:
             picker, at_s = sent[one]
             first_s = at_s + waited_s.setdefault(one, now_s - at_s)
-            if one.ended:
+            if one.ended and name != LMETRIC:
                 picker.answered(engine, at_s, now_s, True, first_s)
         step(now_s, engine)
 
     def arrive(now_s: float, one: Arrival) -> None:
         picker, keys = random.choice(pickers), one.block_ids[: one.input_tokens // BLOCK_TOKENS]
         cost = one.input_tokens + ANSWER_COST if balancing.priced else None
-        engine = picker.pick(now_s, cost, str(one.prefix))
+        if name == LMETRIC:
+            engine = picker.pick(keys, one.input_tokens)
+        else:
+            engine = picker.pick(now_s, cost, str(one.prefix))
         sequence = Sequence(keys=keys, input_tokens=one.input_tokens, output_tokens=one.output_tokens)
         engines[engine].add(sequence)
         sent[sequence] = picker, now_s
