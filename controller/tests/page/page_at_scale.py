@@ -37,7 +37,7 @@ from steelyard_protocol import wire
 from testing.daemons import Daemon, free_port
 
 from ..examples import sample
-from .page_rig import wait_for
+from .page_rig import BROWSER, wait_for
 
 INTERVAL_S = 10.0
 PARTS = 10
@@ -114,8 +114,8 @@ def main() -> None:
             time.sleep(3 * INTERVAL_S)
             print(f"# {count}: without a page: {site.measure(20.0)}", flush=True)
             with sync_playwright() as driver:
-                path = shutil.which("chromium") or sys.exit(
-                    "chromium is not installed: run `make setup-tests`"
+                path = shutil.which(BROWSER) or sys.exit(
+                    f"{BROWSER} is not installed: run `make setup-tests`"
                 )
                 browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
                 for scene in scenes:

@@ -19,7 +19,7 @@ import httpx
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from . import page_at_scale, page_pictures
-from .page_rig import wait_for
+from .page_rig import BROWSER, wait_for
 
 WIDTHS = {320: 720, 1366: 768, 1920: 1080}
 
@@ -36,7 +36,7 @@ def main() -> None:
     # Thousands of upstreams take a busy machine some seconds.
     expect.set_options(timeout=60_000)
     with sync_playwright() as driver:
-        path = shutil.which("chromium") or sys.exit("chromium is not installed: run `make setup-tests`")
+        path = shutil.which(BROWSER) or sys.exit(f"{BROWSER} is not installed: run `make setup-tests`")
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         for scene in options.scenes:
             with tempfile.TemporaryDirectory() as folder:

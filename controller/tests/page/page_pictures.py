@@ -31,7 +31,7 @@ from steelyard_protocol import wire
 from testing.daemons import Daemon, free_port, memcached_in, redis_in
 
 from ..examples import advance
-from .page_rig import Feeder, wait_for
+from .page_rig import BROWSER, Feeder, wait_for
 from .page_world import FIVE, Machine, World
 
 SECONDS = 890
@@ -93,7 +93,7 @@ def main(folder: Path) -> None:
     """Write the pictures into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as driver:
-        path = shutil.which("chromium") or sys.exit("chromium is not installed: run `make setup-tests`")
+        path = shutil.which(BROWSER) or sys.exit(f"{BROWSER} is not installed: run `make setup-tests`")
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
         with tempfile.TemporaryDirectory() as name, running(Path(name), FLEET) as url:
             _take(browser, url, folder)

@@ -13,6 +13,9 @@ from steelyard_protocol.weight_table import WeightTable
 
 from .page_world import World
 
+# Chromium without its own windows, which take most of its CPU time.
+BROWSER = "chromium-headless-shell"
+
 
 class Feeder:
     """A thread with a world: it reads the published table, and writes samples and reports."""

@@ -27,7 +27,7 @@ from testing.daemons import Daemon, free_port, memcached_in
 
 from ..processes import LOCAL, own_token
 from .page_contrast import LEAST, contrasts
-from .page_rig import Feeder, wait_for
+from .page_rig import BROWSER, Feeder, wait_for
 from .page_world import DEMAND_PER_S, FIVE, World
 
 pytestmark = pytest.mark.integration
@@ -67,7 +67,7 @@ def playwright_driver() -> Iterator[Playwright]:
 
 @pytest.fixture(scope="module")
 def browser(playwright_driver: Playwright) -> Iterator[Browser]:
-    path = shutil.which("chromium") or pytest.fail("chromium is not installed: run `make setup-tests`")
+    path = shutil.which(BROWSER) or pytest.fail(f"{BROWSER} is not installed: run `make setup-tests`")
     # Chromium's sandbox refuses root; it only shows our own page.
     flags = ["--no-sandbox"] if os.getuid() == 0 else []
     browser = playwright_driver.chromium.launch(executable_path=path, args=[*flags, "--disable-gpu"])
