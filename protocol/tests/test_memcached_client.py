@@ -266,7 +266,8 @@ def test_a_memcached_that_does_not_store_is_a_failure() -> None:
 )  # fmt: skip
 @every_call
 def test_whatever_else_it_says_is_a_failure(answer: bytes, call: Callable[[MemcachedClient], object]) -> None:
-    with answering(answer) as port, client_of(port) as client:
+    # Twice: `put many` waits for two answers.
+    with answering(answer * 2) as port, client_of(port) as client:
         assert failure(call, client)
 
 
