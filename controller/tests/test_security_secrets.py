@@ -10,15 +10,19 @@ import os
 import subprocess
 import sys
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
+from testing import warm_start
 from testing.daemons import Daemon, free_port
 from testing.waiting import PATIENCE_S, wait_until
+
+Program = subprocess.Popen[Any]
 
 # Special characters of URLs and of JSON, so that an encoded secret is found as well.
 SECRETS: Mapping[str, str] = {
@@ -64,7 +68,7 @@ class Scene:
     """Programs under watch, with their logs and answers."""
 
     folder: Path
-    programs: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    programs: list[Program] = field(default_factory=list)
     said: dict[str, bytes] = field(default_factory=dict)
     lines: set[bytes] = field(default_factory=set)
     client: httpx.Client = field(default_factory=lambda: httpx.Client(trust_env=False, timeout=PATIENCE_S))
@@ -76,19 +80,21 @@ class Scene:
         path.chmod(0o600)
         return str(path)
 
-    def start(self, name: str, *command: str, **environment: str) -> subprocess.Popen[bytes]:
-        """Start one of our programs; it ends with the test."""
+    def start(
+        self, name: str, *command: str, popen: Callable[..., Program] = subprocess.Popen, **environment: str
+    ) -> Program:
+        """Start one of our programs; it ends with the test. A forked one has no command line of its own."""
         with (self.folder / f"{name}.log").open("ab") as log:
-            program = subprocess.Popen(
+            program = popen(
                 [sys.executable, "-m", *command],
                 stdout=log, stderr=log, env=clean() | environment,
             )  # fmt: skip
         self.programs.append(program)
         return program
 
-    def run(self, name: str, *command: str, **environment: str) -> int:
+    def run(self, name: str, *command: str, **more: Any) -> int:
         """Run one of our programs to its end, and return its exit status."""
-        program = self.start(name, *command, **environment)
+        program = self.start(name, *command, **more)
         self.watch()
         return program.wait(PATIENCE_S)
 
@@ -240,11 +246,12 @@ def test_secrets_show_in_no_log_no_answer_and_no_process_list(
         "agent-by-environment", *agent[:-3], "--address", "10.0.0.2:80", STEELYARD_AGENT_REGISTER=secret_url
     )
 
-    # Redis with a wrong password, and with one that a URL cannot contain.
+    # Redis with a wrong password, and with one that a URL cannot contain. The controllers above have shown
+    # that neither way puts a secret into a command line.
     port = str(free_port())
     badly = scene.start(
         "wrong-password", *shared, "--api-port", port, "--state-url", redis, "--state-password-file",
-        scene.file("wrong_password"),
+        scene.file("wrong_password"), popen=warm_start.Popen,
     )  # fmt: skip
     wait_until(lambda: scene.ask("GET", f"http://127.0.0.1:{port}/readyz") == 503, lambda: "no answer")
     wait_until(
@@ -253,7 +260,8 @@ def test_secrets_show_in_no_log_no_answer_and_no_process_list(
     )
     assert badly.poll() is None
     bad = f"redis://:{SECRETS['wrong_password']}@127.0.0.1:x/0"
-    assert scene.run("bad-url", *shared, "--api-port", port, STEELYARD_STATE_URL=bad) == 2
+    refused = ("bad-url", *shared, "--api-port", port)
+    assert scene.run(*refused, popen=warm_start.Popen, STEELYARD_STATE_URL=bad) == 2
 
     locked_redis.kill()  # Causes tracebacks, if anything does.
     wait_until(

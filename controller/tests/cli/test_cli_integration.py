@@ -450,7 +450,7 @@ def terms(log: Path) -> set[int]:
 def watching(controller: Controller, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     with (
         log.open("wb") as output,
-        subprocess.Popen(
+        warm_start.Popen(
             [sys.executable, "-m", "steelyard_controller.cli", "watch", "web", "--json"],
             stdout=output, stderr=subprocess.STDOUT, env={**os.environ, "STEELYARD_URL": controller.url},
         ) as process,

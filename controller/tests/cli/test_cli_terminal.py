@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from testing import warm_start
 from testing.waiting import PATIENCE_S
 
 from .test_cli_integration import Controller, running_in
@@ -42,7 +43,7 @@ class Terminal:
         kept = {
             name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES", "NO_COLOR"}
         }
-        self.process = subprocess.Popen(
+        self.process = warm_start.Popen(
             [sys.executable, "-m", "steelyard_controller.cli", *arguments],
             stdin=self._its, stdout=self._its, stderr=self._its,
             env={**kept, "TERM": "xterm", "LC_ALL": "C.UTF-8", **environment},
