@@ -8,6 +8,7 @@ local limit = require "steelyard.phase.limit"
 local number = require "steelyard.core.number"
 local request = require "steelyard.phase.request"
 local request_entry = require "steelyard.core.request_entry"
+local request_variables = require "steelyard.io.request_variables"
 local server_reports = require "steelyard.phase.server_reports"
 local try_outcomes = require "steelyard.core.try_outcomes"
 local worker = require "steelyard.phase.worker"
@@ -17,6 +18,12 @@ local now, get_method = clock.now, ngx.req.get_method
 local outcomes_of, cost_of = request.outcomes, request.cost
 local latency_of = try_outcomes.latency_ms
 local note_busy, note_load = server_reports.busy, server_reports.load
+local status_in, milliseconds_in = request_variables.status, request_variables.milliseconds
+local is_absent_or_same = request_variables.is_absent_or_same
+
+local STATUS, HEADER_TIME = request_variables.named("upstream_status"), request_variables.named("upstream_header_time")
+local DECLARED = request_variables.named("upstream_http_content_length")
+local RECEIVED = request_variables.named("upstream_response_length")
 
 -- In place of a try's requests in flight, or of failure statuses, if there are none.
 local NONE = {}
@@ -39,11 +46,10 @@ local function is_cut(var, status, entry)
     if entry.unfinished then
         return var.request_completion == "OK"
     end
-    local header = var.upstream_http_content_length
-    local lengths = header and var.upstream_response_length
-    if header == lengths or status < 200 or status > 299 then
+    if status < 200 or status > 299 or is_absent_or_same(DECLARED, RECEIVED) then
         return false
     end
+    local header, lengths = var.upstream_http_content_length, var.upstream_response_length
     local declared = number.whole(header, 0, number.MAX_EXACT)
     local received = trusted(lengths) or trusted(string.match(lengths or "", "(%d+)$"))
     return declared and received and received > 0 and received < declared and var.request_completion == "OK"
@@ -117,18 +123,28 @@ local function count_each(requests, entry, at)
 end
 
 
+--- The latency of the only try, in ms; nil if it says nothing about the server's speed.
+local function latency_of_only(var, status)
+    if status == 101 then
+        return nil
+    end
+    local ms = milliseconds_in(HEADER_TIME)
+    return ms or latency_of(status, var.upstream_header_time)
+end
+
+
 --- Count the tries of a request.
 local function count(requests, entry)
     local tries, var, live, at = entry.tries, ngx.var, worker.upstreams[entry.upstream], now()
     -- With one try, nginx's variables hold one number each. (After an internal redirect they hold more.)
-    local status = tries.n == tries.from and trusted(var.upstream_status)
+    local status = tries.n == tries.from and status_in(STATUS)
     if not status or status >= 500 then
         return count_each(requests, entry, at)
     end
     local in_flight, own, cost = tries.in_flight or NONE, live and live.own_failures, nil
     worker.answered(entry.upstream, tries[1])
     local verdict = is_cut(var, status, entry) and "failed" or "completed"
-    local latency_ms, event_ms = latency_of(status, var.upstream_header_time), entry.event_ms
+    local latency_ms, event_ms = latency_of_only(var, status), entry.event_ms
     latency_ms = event_ms and latency_ms and latency_ms + event_ms or latency_ms
     if own and own:judge(tries[1], verdict, status, own.grpc and grpc_status(var) or nil, at) then
         latency_ms = nil
