@@ -86,21 +86,22 @@ def decisions(law: Law, loop: Generator[Snapshot, Decision, None]) -> Iterator[D
 
 
 def decisions_at_once(law: Law, loops: Sequence[Generator[Snapshot, Decision, None]]) -> list[list[Decision]]:
-    """Run loops of equal length under a law; return the decisions of each.
+    """Run loops under a law; return the decisions of each.
 
     Upstreams that step at once decide as each would alone, in a tenth of the time.
     """
-    due = [Due(laws={law.name: law}, memories={}, snapshot=next(each)) for each in loops]
+    due = {number: Due(laws={"": law}, memories={}, snapshot=next(loop)) for number, loop in enumerate(loops)}
     made: list[list[Decision]] = [[] for _ in loops]
-    with contextlib.suppress(StopIteration):
-        while True:
-            stepped = step_upstreams(due)
-            for each, its in zip(made, stepped, strict=True):
-                each.append(its.decisions[law.name])
-            due = [
-                replace(before, memories=its.memories, snapshot=loop.send(its.decisions[law.name]))
-                for loop, before, its in zip(loops, due, stepped, strict=True)
-            ]
+    while due:
+        for number, stepped in zip(list(due), step_upstreams([*due.values()]), strict=True):
+            decision = stepped.decisions[""]
+            made[number].append(decision)
+            try:
+                snapshot = loops[number].send(decision)
+            except StopIteration:
+                del due[number]
+            else:
+                due[number] = replace(due[number], memories=stepped.memories, snapshot=snapshot)
     return made
 
 

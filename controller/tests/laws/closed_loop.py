@@ -3,12 +3,14 @@
 Deterministic, ticks of 1 s. The fluid model has the short requests; `LongRequests` has each by itself.
 """
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from steelyard_controller import laws
+from steelyard_controller.laws.blend import Due, step_upstreams
 from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.snapshot import Bools, Floats, Snapshot
 
@@ -25,6 +27,7 @@ class Serving(Protocol):
 
 
 S = TypeVar("S", bound=Serving)
+T = TypeVar("T")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -99,13 +102,42 @@ class Loop(Generic[S]):
         )
 
 
-def ticks_at_once(loops: Sequence[Loop[S]], count: int) -> None:
-    """Run loops of one law for a number of ticks, which takes less time than to run each."""
+def ticks_at_once(loops: Sequence[Loop[S]], count: int) -> list[Decision]:
+    """Run loops for a number of ticks, which takes less time than to run each; return the last decisions."""
     for _ in range(count):
-        stepped = loops[0].law.step_batch([each.memory() for each in loops], [each.serve() for each in loops])
-        for loop, (memory, decision) in zip(loops, stepped, strict=True):
-            loop._memory = memory
+        due = [
+            Due(laws={"": each.law}, memories={"": each.memory()}, snapshot=each.serve()) for each in loops
+        ]
+        decisions = []
+        for loop, stepped in zip(loops, step_upstreams(due), strict=True):
+            loop._memory, decision = stepped.memories[""], stepped.decisions[""]
             loop.follow(decision)
+            decisions.append(decision)
+    return decisions
+
+
+Course = Generator[tuple[Sequence[Loop[Any]], int], Sequence[Decision], T]
+"""Yields loops and the number of ticks to run them for, gets their last decisions, and returns a result."""
+
+
+def run_at_once(courses: Sequence[Course[T]]) -> list[T]:
+    """Run courses beside each other, so that their loops step at once; return the result of each."""
+    results: dict[int, T] = {}
+    wanted = {number: next(course) for number, course in enumerate(courses)}
+    while wanted:
+        ticks = min(count for _, count in wanted.values())
+        decisions = iter(ticks_at_once([loop for loops, _ in wanted.values() for loop in loops], ticks))
+        for number, (loops, count) in list(wanted.items()):
+            last = list(itertools.islice(decisions, len(loops)))
+            if count > ticks:
+                wanted[number] = loops, count - ticks
+                continue
+            try:
+                wanted[number] = courses[number].send(last)
+            except StopIteration as ended:
+                results[number] = ended.value
+                del wanted[number]
+    return [results[number] for number in range(len(courses))]
 
 
 class LongRequests:

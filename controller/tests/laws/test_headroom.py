@@ -1,7 +1,9 @@
 """Headroom of an upstream in a closed loop with a known capacity."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -13,17 +15,36 @@ from steelyard_controller.laws.snapshot import Floats
 
 from testing.fluid_model import Servers
 
-from .closed_loop import Loop
+from .closed_loop import Loop, ticks_at_once
 from .snapshots import snapshot, steps
 
 WARM = 120
 NO_PINS = np.full(3, np.nan)
 
 
-def loop(load: float, capacity: Iterable[float] = (100.0, 200.0, 300.0)) -> Loop[Servers]:
-    servers = Servers(capacity=np.array([*capacity]))
+def loop(load: float) -> Loop[Servers]:
+    servers = Servers(capacity=np.array([100.0, 200.0, 300.0]))
     demand = load * float(servers.capacity.sum())
     return Loop(law=laws.create("steelyard"), servers=servers, demand=demand)
+
+
+@cache
+def warmed() -> Mapping[float, tuple[Loop[Servers], Decision]]:
+    """Return loops by load, with their decisions after WARM ticks."""
+    loads = (0.2, 0.3, 0.5, 0.9)
+    loops = [loop(load) for load in loads]
+    decisions = ticks_at_once(loops, WARM)
+    return dict(zip(loads, zip(loops, decisions, strict=True), strict=True))
+
+
+def warm(load: float) -> Loop[Servers]:
+    """Return a loop after WARM ticks, for the test alone to change."""
+    return deepcopy(warmed()[load][0])
+
+
+def decided(load: float) -> Decision:
+    """Return the decision after WARM ticks."""
+    return warmed()[load][1]
 
 
 def of(
@@ -42,7 +63,7 @@ def of(
 
 @pytest.mark.parametrize("load", [0.2, 0.5, 0.9])
 def test_the_capacity_of_unequal_servers_is_known_at_any_load(load: float) -> None:
-    said = of(loop(load).ticks(WARM), carries_per_s=load * 600)
+    said = of(decided(load), carries_per_s=load * 600)
     assert said.could_carry_per_s == pytest.approx(0.7 * 600, rel=0.02)
     assert said.left_per_s == pytest.approx((0.7 - load) * 600, abs=0.02 * 600)
     assert said.ratio == pytest.approx(max(0.0, 1 - load / 0.7), abs=0.02)
@@ -51,8 +72,8 @@ def test_the_capacity_of_unequal_servers_is_known_at_any_load(load: float) -> No
 
 
 def test_others_load_is_not_available() -> None:
-    model = loop(0.3)
-    before = of(model.ticks(WARM)).could_carry_per_s
+    model = warm(0.3)
+    before = of(decided(0.3)).could_carry_per_s
     model.servers.taken = np.array([0.0, 0.5, 0.0])
     now = of(model.ticks(30)).could_carry_per_s
     assert before == pytest.approx(0.7 * 600, rel=0.02)
@@ -68,7 +89,7 @@ def test_the_target_is_the_load_at_which_the_law_sees_high_load() -> None:
 
 
 def test_a_server_that_is_not_there_carries_nothing() -> None:
-    decision = loop(0.3).ticks(WARM)
+    decision = decided(0.3)
     said = of(decision, counts=[True, True, False], share=np.array([1 / 3, 2 / 3, 0.0]))
     assert said.could_carry_per_s == pytest.approx(0.7 * 300, rel=0.02)
     assert said.servers == 2
@@ -78,7 +99,7 @@ def test_a_server_that_is_not_there_carries_nothing() -> None:
 
 
 def test_headroom_is_unknown_without_a_server_that_counts() -> None:
-    said = of(loop(0.3).ticks(WARM), counts=[False] * 3, carries_per_s=7.0)
+    said = of(decided(0.3), counts=[False] * 3, carries_per_s=7.0)
     assert (said.could_carry_per_s, said.ratio, said.carries_per_s) == (None, None, 7.0)
     assert said.unknown == "no server gets requests, is measured and stays"
 
@@ -95,8 +116,7 @@ def test_servers_that_are_new_count_at_once() -> None:
 
 
 def test_a_server_that_load_balancers_leave_out_does_not_count() -> None:
-    model = loop(0.3)
-    model.ticks(WARM)
+    model = warm(0.3)
     model.away = np.array([False, False, True])
     said = of(model.ticks(5))
     assert said.servers == 2
@@ -104,7 +124,7 @@ def test_a_server_that_load_balancers_leave_out_does_not_count() -> None:
 
 
 def test_a_pinned_server_bounds_all_if_it_is_full_first() -> None:
-    decision = loop(0.3).ticks(WARM)
+    decision = decided(0.3)
 
     def pinned(part: float) -> float | None:
         pins = np.array([part * decision.total, np.nan, np.nan])
@@ -126,10 +146,9 @@ def test_without_a_request_there_is_no_figure_but_a_reason() -> None:
 
 
 def test_after_the_last_request_all_of_it_is_left() -> None:
-    model = loop(0.5)
-    model.ticks(WARM)
+    model = warm(0.5)
     model.demand = 0.0
-    said = of(model.ticks(600))
+    said = of(model.ticks(200))
     assert said.ratio == 1
     assert said.could_carry_per_s == pytest.approx(0.7 * 600, rel=0.05)
 
@@ -170,6 +189,6 @@ def test_a_late_report_changes_nothing_and_none_is_not_known() -> None:
         assert carried.per_s == 80
     silent = carried.after(*nothing, 1.0).per_s
     assert silent is None
-    said = of(loop(0.3).ticks(WARM), carries_per_s=silent)
+    said = of(decided(0.3), carries_per_s=silent)
     assert said.could_carry_per_s is not None
     assert (said.ratio, said.unknown) == (None, "no load balancer reports traffic")

@@ -4,14 +4,14 @@ The tests assert the figures of docs/research/law.md. `UNDERSHOOT` has those of 
 published weight misses.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from functools import cache
 
 import numpy as np
 import pytest
 from steelyard_controller import laws
 from steelyard_controller.laws.decision import Decision
-from steelyard_controller.laws.snapshot import Floats
+from steelyard_controller.laws.snapshot import Floats, Snapshot
 
 from testing.fluid_model import Servers, closed_loop, decisions, decisions_at_once
 
@@ -35,12 +35,44 @@ UNDERSHOOT = {0.4: 0.0, 0.6: 0.03, 0.75: 0.454, 0.9: 0.656}
 Case = tuple[float, tuple[int, int]]
 ALL_CASES: Sequence[Case] = [(load, late) for load in LOADS for late in LATE]
 
+LASTED = (20, 40)
+"""Seconds after which a server may have its capacity back."""
+
+# Load beside a neighbour, and the least part of its right share that the server keeps.
+NEIGHBOURS = {0.5: 0.35, 0.7: 0.6, 0.85: 0.75}
+
+FAILING_CASES: Sequence[Case] = [(load, late) for load in (0.4, 0.75) for late in ((0, 0), (1, 1), (2, 2))]
+
 every_case = pytest.mark.parametrize(("load", "late"), ALL_CASES, ids=str)
 
 
+# What a course is about, load, and ticks by which samples and reports are late.
+Key = tuple[str, float, tuple[int, int]]
+
+
 @cache
-def responses(mended: int = MENDED, end: int = END) -> Mapping[Case, Sequence[Decision]]:
-    """Return each case's decisions while server 0 of four loses half its capacity, and gets it back."""
+def courses() -> Mapping[Key, Sequence[Decision]]:
+    """Return the decisions of the default law in all courses, which step at once."""
+    loops = {
+        **{("responds", *case): losing_half(*case) for case in ALL_CASES},
+        **{
+            (f"recovers after {lasted}", *case): losing_half(
+                *case, mended=BREAKS + lasted, end=BREAKS + lasted + 60
+            )
+            for case in ALL_CASES
+            for lasted in LASTED
+        },
+        **{("beside a neighbour", load, (0, 0)): beside_a_neighbour(load) for load in NEIGHBOURS},
+        **{("fails", *case): failing(*case) for case in FAILING_CASES},
+        ("fades", 1.0, (0, 0)): fading(),
+    }
+    return dict(zip(loops, decisions_at_once(laws.create("steelyard"), [*loops.values()]), strict=True))
+
+
+def losing_half(
+    load: float, late: tuple[int, int], mended: int = MENDED, end: int = END
+) -> Generator[Snapshot, Decision, None]:
+    """Return four servers, of which server 0 loses half its capacity, and gets it back."""
 
     def event(tick: int, servers: Servers) -> None:
         if tick == BREAKS:
@@ -48,23 +80,58 @@ def responses(mended: int = MENDED, end: int = END) -> Mapping[Case, Sequence[De
         if tick == mended:
             servers.capacity = np.full(4, 400.0)
 
-    loops = [
-        closed_loop(
-            Servers(capacity=np.full(4, 400.0)),
-            ticks=end,
-            demand=lambda _tick, load=load: load * 1400.0,  # type: ignore[misc]
-            late_samples=samples,
-            late_reports=reports,
-            event=event,
-        )
-        for load, (samples, reports) in ALL_CASES
-    ]
-    return dict(zip(ALL_CASES, decisions_at_once(laws.create("steelyard"), loops), strict=True))
+    return closed_loop(
+        Servers(capacity=np.full(4, 400.0)),
+        ticks=end,
+        demand=lambda _tick: load * 1400.0,
+        late_samples=late[0],
+        late_reports=late[1],
+        event=event,
+    )
+
+
+def beside_a_neighbour(load: float) -> Generator[Snapshot, Decision, None]:
+    """Return four servers; a neighbour takes half of server 0 for three minutes."""
+
+    def event(tick: int, now: Servers) -> None:
+        if tick in (60, 240):
+            now.taken = np.array([0.5 if tick == 60 else 0.0, 0, 0, 0])
+
+    return closed_loop(
+        Servers(capacity=np.full(4, 400.0)), ticks=260, demand=lambda _tick: load * 1400.0, event=event
+    )
+
+
+def failing(load: float, late: tuple[int, int]) -> Generator[Snapshot, Decision, None]:
+    """Return four servers, of which server 0 fails at once, from tick 60 to tick 160."""
+
+    def event(tick: int, servers: Servers) -> None:
+        if tick in (60, 160):
+            servers.failing = np.array([1.0 if tick == 60 else 0.0, 0, 0, 0])
+
+    return closed_loop(
+        Servers(capacity=np.full(4, 400.0)),
+        ticks=260,
+        demand=lambda _tick: load * 1600.0,
+        late_samples=late[0],
+        late_reports=late[1],
+        event=event,
+    )
+
+
+def fading() -> Generator[Snapshot, Decision, None]:
+    """Return four servers whose traffic fades from tick 100 to tick 300, and ends."""
+    return closed_loop(
+        Servers(capacity=np.full(4, 400.0)),
+        ticks=450,
+        demand=lambda tick: 1000.0 * max(0.0, 1.0 - max(0, tick - 100) / 200),
+        baseline=(400, 200, 200, 200),
+    )
 
 
 def response(load: float, late: tuple[int, int]) -> Sequence[Decision]:
-    """Return the decisions of one case under the default law."""
-    return responses()[load, late]
+    """Return the decisions while a server loses half its capacity, and gets it back."""
+    return courses()["responds", load, late]
 
 
 def shares(run: Sequence[Decision], what: str) -> Floats:
@@ -98,41 +165,17 @@ def test_a_gain_settles_within_10_ticks(load: float, late: tuple[int, int], what
 
 
 @every_case
-@pytest.mark.parametrize("lasted", [20, 40])
+@pytest.mark.parametrize("lasted", LASTED)
 def test_a_server_that_soon_recovers_is_detected(load: float, late: tuple[int, int], lasted: int) -> None:
     back = BREAKS + lasted
-    share = shares(responses(mended=back, end=back + 60)[load, late], "weights")
+    share = shares(courses()[f"recovers after {lasted}", load, late], "weights")
     # Within five ticks it has four fifths of its right share, whatever was learnt from its loss.
     assert (share[back + 5 + max(late) :] > 0.8 * 0.25).all()
 
 
-# Load, and the least part of its right share that the server keeps.
-NEIGHBOURS = {0.5: 0.35, 0.7: 0.6, 0.85: 0.75}
-
-
-@cache
-def beside_neighbours() -> Mapping[float, Sequence[Decision]]:
-    """Return the decisions by load, while a neighbour takes half of server 0 for three minutes."""
-
-    def event(tick: int, now: Servers) -> None:
-        if tick in (60, 240):
-            now.taken = np.array([0.5 if tick == 60 else 0.0, 0, 0, 0])
-
-    loops = [
-        closed_loop(
-            Servers(capacity=np.full(4, 400.0)),
-            ticks=260,
-            demand=lambda _tick, load=load: load * 1400.0,  # type: ignore[misc]
-            event=event,
-        )
-        for load in NEIGHBOURS
-    ]
-    return dict(zip(NEIGHBOURS, decisions_at_once(laws.create("steelyard"), loops), strict=True))
-
-
 @pytest.mark.parametrize("load", NEIGHBOURS)
 def test_a_neighbour_with_a_fixed_appetite_does_not_starve_its_server(load: float) -> None:
-    share = shares(beside_neighbours()[load], "weights")
+    share = shares(courses()["beside a neighbour", load, (0, 0)], "weights")
     assert share[70:240].min() > NEIGHBOURS[load] / 7
     assert share[240:].max() <= 1.1 / 4
     assert share[245:].min() > 0.8 / 4
@@ -198,47 +241,16 @@ def test_queues_are_empty_again(load: float) -> None:
 
 
 def test_capacities_are_remembered_as_traffic_fades() -> None:
-    loop = closed_loop(
-        Servers(capacity=np.full(4, 400.0)),
-        ticks=450,
-        demand=lambda tick: 1000.0 * max(0.0, 1.0 - max(0, tick - 100) / 200),
-        baseline=(400, 200, 200, 200),
-    )
-    share = shares(list(decisions(laws.create("steelyard"), loop)), "weights")
+    share = shares(courses()["fades", 1.0, (0, 0)], "weights")
     assert share[100] == pytest.approx(0.25, rel=0.01)
     assert share[100:] == pytest.approx(0.25, rel=0.01)
-
-
-FAILING_CASES: Sequence[Case] = [(load, late) for load in (0.4, 0.75) for late in ((0, 0), (1, 1), (2, 2))]
-
-
-@cache
-def while_one_fails() -> Mapping[Case, Sequence[Decision]]:
-    """Return each case's decisions while server 0 of four fails at once, from tick 60 to tick 160."""
-
-    def event(tick: int, servers: Servers) -> None:
-        if tick in (60, 160):
-            servers.failing = np.array([1.0 if tick == 60 else 0.0, 0, 0, 0])
-
-    loops = [
-        closed_loop(
-            Servers(capacity=np.full(4, 400.0)),
-            ticks=260,
-            demand=lambda _tick, load=load: load * 1600.0,  # type: ignore[misc]
-            late_samples=samples,
-            late_reports=reports,
-            event=event,
-        )
-        for load, (samples, reports) in FAILING_CASES
-    ]
-    return dict(zip(FAILING_CASES, decisions_at_once(laws.create("steelyard"), loops), strict=True))
 
 
 @pytest.mark.parametrize(("load", "late"), FAILING_CASES, ids=str)
 def test_a_server_that_fails_fast_ends_at_the_floor_and_comes_back(
     load: float, late: tuple[int, int]
 ) -> None:
-    run = while_one_fails()[load, late]
+    run = courses()["fails", load, late]
     share = shares(run, "weights")
     # It is idle and answers at once: a law by load alone would give it everything.
     assert (np.diff(share[64:120]) <= 0).all()

@@ -277,7 +277,7 @@ def test_reports_that_stop_teach_nothing_for_three_ticks() -> None:
 def test_without_reports_the_weights_stay_and_nothing_is_learnt() -> None:
     memory, before = steps(STEELYARD, [uneven(cpu=(0.5, 0.5, 0.5))] * WARM)
     silent = snapshot(cpu=(0.9, 0.5, 0.5), completed=None, failed=None, in_flight=None, latency_s=None)
-    memory, decision = steps(STEELYARD, [silent] * 600, memory)
+    memory, decision = steps(STEELYARD, [silent] * 200, memory)
     assert np.isnan(decision.columns["learnt_count"]).all()
     assert decision.columns["backlog"].tolist() == [1, 1, 1]
     assert decision.weights == pytest.approx(before.weights, rel=1e-3)
