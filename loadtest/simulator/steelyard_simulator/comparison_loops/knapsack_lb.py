@@ -9,7 +9,7 @@ changes.
 
     l_j(r) = a_j + b_j r + c_j r^2            r: requests a second; fitted to POINTS measurements
     minimize  sum of w_j l_j(s_j w_j)         w_j: multiples of a unit, at least one, with the sum 1
-    s_j <- s_j r / (s_j w_j),  l_j(r) = L_j   if the measured L_j is more than TOLERANCE off the curve
+    s_j <- s_j r / (s_j w_j),  l_j(r) = L_j   unless FASTER <= L_j / l_j <= SLOWER, as measured
 
 Not readable there, and chosen here:
 
@@ -18,7 +18,8 @@ Not readable there, and chosen here:
   the measurements, so the curves have no noise.
 - Probes take no capacity: L_j is the mean latency of the period's own requests.
 - The average latency is over requests, and dynamic programming solves the program exactly in one step.
-- PERIOD_S, TOLERANCE and the bound of a single adjustment, on clusters of three to six servers of our own.
+- PERIOD_S, when a curve is adjusted and by how much at most, on clusters of three to six servers of our own.
+  A mean over seconds of a busy server is off its curve by chance; adjusted at a fifth, the weights wander.
 - Without enough capacity, weights are in proportion to the most that each server can take.
 """
 
@@ -36,7 +37,11 @@ from steelyard_simulator.simulated_server import SimulatedServer, speed_at
 
 PERIOD_S = 5.0
 POINTS, SLOWEST = 10, 5.0
-TOLERANCE, LARGEST_STEP = 0.5, 1.2
+SLOWER, MOST_SLOWER = 3.0, 2.0
+"""Measured latency over the curve's from which a server counts as slower, and the bound of one adjustment."""
+
+FASTER, MOST_FASTER = 0.5, 1.1
+"""The same, from which it counts as faster than its curve."""
 
 UNITS, UNITS_EACH = 100, 10
 """The sum of all weights in units: at least UNITS, and UNITS_EACH for each server."""
@@ -187,9 +192,9 @@ class KnapsackLb:
         """Move a curve along its weights until it explains the measured latency."""
         curve, scales, share = self._curves[server], self._scales[upstream], self._shares[upstream][server]
         expected_s = float(curve.latency_s(np.array([scales[server] * share]))[0])
-        if share > 0 and abs(measured_s - expected_s) > TOLERANCE * expected_s:
+        if share > 0 and not FASTER * expected_s <= measured_s <= SLOWER * expected_s:
             factor = curve.rate(measured_s) / (scales[server] * share)
-            moved = scales[server] * max(1.0 / LARGEST_STEP, min(factor, LARGEST_STEP))
+            moved = scales[server] * max(1.0 / MOST_FASTER, min(factor, MOST_SLOWER))
             # An idle latency fits any small rate: it is no reason to expect ten times as much.
             scales[server] = max(self._first_rate / 10, min(moved, self._first_rate * 100))
 
