@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from steelyard_loadtest.__main__ import main
 
 pytestmark = pytest.mark.integration
 
@@ -55,18 +56,18 @@ def test_a_small_run_measures_ours_beside_nginx_s_and_writes_its_files(
     assert "(1.00)" in (out / "dataplane.md").read_text(encoding="utf-8")
 
 
-def test_an_nginx_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    flags = ["--nginx", str(tmp_path / "nginx"), "--out", str(tmp_path / "out")]
-    done = subprocess.run([*COMMAND, *flags], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 1
-    assert done.stderr.startswith("steelyard-loadtest dataplane: there is no nginx at ")
-    assert done.stderr.count("\n") == 1
+def test_an_nginx_that_is_not_there_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dataplane", "--nginx", str(tmp_path / "nginx"), "--out", str(tmp_path / "out")]) == 1
+    line = capsys.readouterr().err
+    assert line.startswith("steelyard-loadtest dataplane: there is no nginx at ")
+    assert line.count("\n") == 1
 
 
-def test_without_wrk_the_line_says_how_to_get_it(tmp_path: Path) -> None:
-    without = os.environ | {"PATH": str(tmp_path)}
-    done = subprocess.run(COMMAND, capture_output=True, text=True, timeout=60, env=without)
-    assert done.returncode == 1
-    assert done.stderr == (
+def test_without_wrk_the_line_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["dataplane"]) == 1
+    assert capsys.readouterr().err == (
         "steelyard-loadtest dataplane: wrk is not installed and makes the load: apt-get install wrk\n"
     )

@@ -195,9 +195,11 @@ def test_both_pages_take_get_and_head_and_nothing_else(rig: "Rig") -> None:
     connection.close()
 
 
-def test_requests_are_served_while_thousands_of_peers_are_shown(rig: "Rig") -> None:
+def test_requests_are_served_while_thousands_of_peers_are_shown_and_a_reader_that_leaves_disturbs_none(
+    rig: "Rig",
+) -> None:
     a = rig.backend("a")
-    peers = [(f"s{i:04}", f"127.1.{i // 250}.{i % 250 + 1}:80", 1 + i % 9, "down") for i in range(4000)]
+    peers = [(f"s{i:04}", f"127.1.{i // 250}.{i % 250 + 1}:80", 1 + i % 9, "down") for i in range(2000)]
     rig.publish([("a", a.address, 1, "up"), *peers], generation=1)
     edge = edge_with(rig)
     edge.wait_for(1)
@@ -207,23 +209,14 @@ def test_requests_are_served_while_thousands_of_peers_are_shown(rig: "Rig") -> N
         assert edge.shares(5) == {"a": 5}
         answer = slow.getresponse()
         assert answer.status == 200
-        assert b"s3999" in answer.read()
+        assert b"s1999" in answer.read()
     slow.close()
-    series = scrape(edge)
-    assert sum(name == "steelyard_peer_weight" for name, _ in series) == 4001
-    assert value(series, "peer_weight", upstream="web", peer="s3999") == 1 + 3999 % 9
-    assert [row["id"] for row in edge.upstream()["peers"]] == ["a", *(peer[0] for peer in peers)]
-
-
-def test_who_leaves_while_reading_disturbs_nobody(rig: "Rig") -> None:
-    a = rig.backend("a")
-    peers = [(f"s{i:04}", f"127.1.{i // 250}.{i % 250 + 1}:80", 1, "down") for i in range(3000)]
-    rig.publish([("a", a.address, 1, "up"), *peers], generation=1)
-    edge = edge_with(rig)
-    edge.wait_for(1)
-    for page in PAGES * 3:
+    for page in PAGES * 2:
         leaver = http.client.HTTPConnection("127.0.0.1", edge.port, timeout=PATIENCE_S)
         leaver.request("GET", page)
         leaver.close()
         assert edge.shares(2) == {"a": 2}
-    assert value(scrape(edge), "peer_weight", upstream="web", peer="a") == 1
+    series = scrape(edge)
+    assert sum(name == "steelyard_peer_weight" for name, _ in series) == 2001
+    assert value(series, "peer_weight", upstream="web", peer="s1999") == 1 + 1999 % 9
+    assert [row["id"] for row in edge.upstream()["peers"]] == ["a", *(peer[0] for peer in peers)]
