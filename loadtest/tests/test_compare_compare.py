@@ -67,18 +67,43 @@ def rows(folder: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
-@pytest.mark.long
-def test_a_comparison_writes_its_figures_and_goes_on_where_it_was(tmp_path: Path) -> None:
-    (tmp_path / "two.toml").write_text(SCENARIO)
-    first = compare(tmp_path, "two.toml", "--out", "results", "--only", "nginx-rr,steelyard-steelyard-swrr")
-    said, _ = first.communicate(timeout=PATIENCE_S)
-    assert first.returncode == 0, said
-    assert "lua-resty-balancer" in said  # that picker is missing, and is reported
-    assert [row["algorithm"] for row in rows(tmp_path / "results")] == ["nginx-rr"]
+@pytest.fixture
+def temporary() -> Iterator[str]:
+    """A folder for a run's files, with a path short enough for a Unix socket."""
+    with tempfile.TemporaryDirectory(prefix="compare-") as folder:
+        yield folder
 
-    second = compare(tmp_path, "two.toml", "--out", "results", "--only", "nginx-ip_hash,steelyard")
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_ctrl_c_leaves_figures_and_nothing_running_and_the_next_run_goes_on_there(
+    tmp_path: Path, temporary: str
+) -> None:
+    (tmp_path / "two.toml").write_text(SCENARIO)
+    arguments = ("two.toml", "--out", "results", "--only")
+    first = compare(tmp_path, *arguments, "nginx-rr,steelyard", temporary=temporary)
+    deadline = time.monotonic() + PATIENCE_S
+    while not list(tmp_path.glob("results/trials/two/*/*-1.json")):
+        assert first.poll() is None, first.communicate()[0]
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    # Every process that it starts has the run's folder in its command line.
+    assert processes_of(temporary) != []
+    first.send_signal(signal.SIGINT)
+    said, _ = first.communicate(timeout=PATIENCE_S)
+    assert first.returncode == 130, said
+    assert "interrupted" in said
+    assert [row["algorithm"] for row in rows(tmp_path / "results")] == ["nginx-rr"]
+    # Processes that the kernel ends with their parent end a moment after it.
+    deadline = time.monotonic() + PATIENCE_S
+    while (left := processes_of(temporary)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert left == []
+
+    second = compare(tmp_path, *arguments, "nginx-ip_hash,steelyard,steelyard-steelyard-swrr")
     said, _ = second.communicate(timeout=PATIENCE_S)
     assert second.returncode == 0, said
+    assert "lua-resty-balancer" in said  # that picker is missing, and is reported
     by_name = {row["algorithm"]: row for row in rows(tmp_path / "results")}
     assert set(by_name) == {"nginx-rr", "nginx-ip_hash", "steelyard-steelyard-vnswrr2"}
     for row in by_name.values():
@@ -89,36 +114,6 @@ def test_a_comparison_writes_its_figures_and_goes_on_where_it_was(tmp_path: Path
     shares = dict(part.split("=") for part in by_name["nginx-ip_hash"]["shares"].split())
     assert max(map(float, shares.values())) > 0.6  # one address: all to one server, but while it is away
     assert (tmp_path / "results" / "report.md").read_text().count("nginx round robin") > 1
-
-
-@pytest.fixture
-def temporary() -> Iterator[str]:
-    """A folder for a run's files, with a path short enough for a Unix socket."""
-    with tempfile.TemporaryDirectory(prefix="compare-") as folder:
-        yield folder
-
-
-def test_ctrl_c_keeps_what_was_measured_and_leaves_nothing_running(tmp_path: Path, temporary: str) -> None:
-    (tmp_path / "two.toml").write_text(SCENARIO)
-    arguments = ("two.toml", "--out", "results", "--only", "nginx-rr,steelyard")
-    going = compare(tmp_path, *arguments, temporary=temporary)
-    deadline = time.monotonic() + PATIENCE_S
-    while not list(tmp_path.glob("results/trials/two/*/*-1.json")):
-        assert going.poll() is None, going.communicate()[0]
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    # Every process that it starts has the run's folder in its command line.
-    assert processes_of(temporary) != []
-    going.send_signal(signal.SIGINT)
-    said, _ = going.communicate(timeout=PATIENCE_S)
-    assert going.returncode == 130, said
-    assert "interrupted" in said
-    assert [row["algorithm"] for row in rows(tmp_path / "results")] == ["nginx-rr"]
-    # Processes that the kernel ends with their parent end a moment after it.
-    deadline = time.monotonic() + PATIENCE_S
-    while (left := processes_of(temporary)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert left == []
 
 
 def processes_of(folder: str) -> list[str]:
