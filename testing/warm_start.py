@@ -31,8 +31,8 @@ from typing import Any
 
 from testing.waiting import PATIENCE_S
 
-# Programs by module: where its function is, which reads sys.argv and os.environ only when it is called, and
-# the modules that it imports later.
+# Programs by module: the module of the function that runs it, the function's name, and later imports. The
+# function reads sys.argv and os.environ only when it is called.
 FORKED = {
     "steelyard_controller": ("steelyard_controller.__main__", "main", ("pydantic.v1",)),
     "steelyard_controller.cli": (

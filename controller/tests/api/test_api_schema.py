@@ -91,19 +91,22 @@ def test_the_examples_of_the_bodies_are_taken(document: dict[str, Any]) -> None:
                     assert answer.status_code == 200, answer.text
 
 
+def test_a_stranger_is_refused_by_every_operation_whatever_is_sent(document: dict[str, Any]) -> None:
+    with serving(tokens={"admin": [ADMIN], "read": [READ]}) as api:
+        for path, method, operation in operations(document):
+            if not operation["security"]:
+                continue
+            for name in ("web", "no-such-upstream", "%F0%9F%92%A3"):
+                for body in (b"", b"{", b"[1]", json.dumps(WEB).encode()):
+                    answer = api.request(method, path.format(upstream=name, peer="server-1"), content=body)
+                    assert answer.status_code == 401, (path, method)
+                    assert answer.headers["Content-Type"] == PROBLEM
+                    assert answer.json()["status"] == 401
+
+
 @pytest.mark.integration
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize(
-    "how",
-    [
-        # In each operation.
-        ("--header", f"Authorization: Bearer {ADMIN}", "--max-examples", "10"),
-        # A client without a token gets a 401 and nothing else, so no list of methods either.
-        ("--exclude-checks", "unsupported_method", "--max-examples", "2", "--phases", "examples,fuzzing"),
-    ],
-    ids=["administrator", "stranger"],
-)
-def test_schemathesis_finds_nothing(how: tuple[str, ...], tmp_path: Path, memcached: Daemon) -> None:
+def test_schemathesis_finds_nothing(tmp_path: Path, memcached: Daemon) -> None:
     tokens = {"STEELYARD_ADMIN_TOKEN": ADMIN, "STEELYARD_READ_TOKEN": READ}
     tool = shutil.which("schemathesis", path=str(Path(sys.executable).parent))
     assert tool, "schemathesis is not installed: run `make setup-tests`"
@@ -115,8 +118,9 @@ def test_schemathesis_finds_nothing(how: tuple[str, ...], tmp_path: Path, memcac
         ran = subprocess.run(
             [
                 tool, f"--config-file={FOLDER / 'schemathesis.toml'}", "run", f"{one.url}/openapi.json",
-                # With --max-time, it would repeat its phases until then.
-                "--no-color", *how,
+                # With --max-time, it would repeat its phases until then. Nine in ten cases are boundary
+                # values; these examples are beyond them.
+                "--no-color", "--header", f"Authorization: Bearer {ADMIN}", "--max-examples", "5",
             ],
             cwd=tmp_path,
             capture_output=True,
