@@ -44,7 +44,7 @@ def test_one_whose_law_fails_has_its_exception_and_the_others_have_their_outcome
     first, failed, last = ended
     assert isinstance(failed, ZeroDivisionError)
     assert fault == (
-        "3 upstreams step one by one, which takes longer: together ZeroDivisionError('division by zero')"
+        "3 upstreams step in parts, which takes longer: together ZeroDivisionError('division by zero')"
     )
     assert [each.generation for each in some] == [1, 0, 1]
     for cycle, done in ((some[0], first), (some[2], last)):
@@ -70,3 +70,18 @@ def test_a_fault_of_stepping_together_is_said_and_every_upstream_has_its_outcome
     _, fault = batch.advance(some, {}, now_s=1.0, term=3, issued_at_ms=1, addresses={}, step=step)
     assert "ValueError('of shapes that differ')" in str(fault)
     assert [each.generation for each in some] == [1, 1, 1]
+
+
+def test_a_failure_among_many_upstreams_leaves_the_others_in_large_parts() -> None:
+    parts: list[int] = []
+
+    def step(due: Sequence[Due]) -> list[StepResult]:
+        parts.append(len(due))
+        if any("paper" in each.laws for each in due):
+            raise ZeroDivisionError("division by zero")
+        return step_upstreams(due)
+
+    some = cycles(*[3] * 9, 2, *[3] * 54)
+    ended, _ = batch.advance(some, {}, now_s=1.0, term=3, issued_at_ms=1, addresses={}, step=step)
+    assert [number for number, each in enumerate(ended) if isinstance(each, Exception)] == [9]
+    assert parts == [64, 32, 16, 8, 8, 4, 2, 1, 1, 2, 4, 16, 32]
