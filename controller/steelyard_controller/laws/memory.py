@@ -8,7 +8,7 @@ Decoding is total, so that a damaged memory cannot stop a controller.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -152,8 +152,12 @@ def _of_indicators(memory: Memory, schema: Schema, indicators: tuple[str, ...]) 
 
 
 def _initial(column: Column, k: int, indicators: tuple[str, ...] = INDICATORS) -> Floats:
+    return np.full(_shape(column, k, indicators), column.initial)
+
+
+def _shape(column: Column, k: int, indicators: tuple[str, ...]) -> tuple[int, ...]:
     width = len(indicators) if column.by_indicator else column.width
-    return np.full((k, width) if width else k, column.initial)
+    return (k, width) if width else (k,)
 
 
 def encode(memory: Memory) -> dict[str, object]:
@@ -171,11 +175,13 @@ def encode(memory: Memory) -> dict[str, object]:
 def _encoded(values: Floats) -> list[object]:
     if values.ndim == 1:
         return _or_none(values.tolist())
+    unknown = np.isnan(values)
+    if not unknown.any():
+        known: list[object] = values.tolist()
+        return known
     # A row of NaN is one null: most windows are empty once their halves are paired.
-    nothing = np.atleast_1d(np.isnan(values).all(axis=1))
-    return [
-        None if none else _or_none(row) for row, none in zip(values.tolist(), nothing.tolist(), strict=True)
-    ]
+    nothing: list[bool] = np.logical_and.reduce(unknown, axis=1).tolist()
+    return [None if none else _or_none(row) for row, none in zip(values.tolist(), nothing, strict=True)]
 
 
 def _or_none(values: Iterable[float]) -> list[object]:
@@ -186,12 +192,15 @@ def _or_none(values: Iterable[float]) -> list[object]:
 # Null is "none yet"; NaN and infinity are refused, because JSON has neither.
 _Figure = Annotated[float, Meta(ge=-1e300, le=1e300)] | None
 
+# A figure for each peer, or a row of them; null is a row of nulls, too.
+_Figures = list[_Figure | list[_Figure]]
+
 
 class _Stored(msgspec.Struct, forbid_unknown_fields=True):
     law: str
     version: int
     ids: tuple[str, ...]
-    columns: dict[str, Any]
+    columns: dict[str, _Figures]
     scalars: dict[str, _Figure]
     indicators: Annotated[tuple[str, ...], Meta(min_length=1)]
 
@@ -213,37 +222,38 @@ def _decode(schema: Schema, stored: _Stored) -> Memory:
         raise ValueError("a name occurs twice")
     if stored.columns.keys() != schema.columns.keys() or stored.scalars.keys() != bounds.keys():
         raise ValueError("the figures are not those of the law")
-    first = {name: _initial(column, len(ids), indicators) for name, column in schema.columns.items()}
     return Memory(
         law=schema.law,
         version=schema.version,
         ids=ids,
         columns={
-            name: _column(column, stored.columns[name], first[name].shape)
+            name: _column(column, stored.columns[name], _shape(column, len(ids), indicators))
             for name, column in schema.columns.items()
         },
-        scalars={name: float(_bounded(scalar, stored.scalars[name])) for name, scalar in bounds.items()},
+        scalars={name: _scalar(scalar, stored.scalars[name]) for name, scalar in bounds.items()},
         indicators=indicators,
     )
 
 
-def _column(column: Column, values: object, shape: tuple[int, ...]) -> Floats:
-    rows: list[Any]
-    if len(shape) == 1:
-        rows = msgspec.convert(values, list[_Figure])
-    else:
-        given, nothing = msgspec.convert(values, list[list[_Figure] | None]), [None] * shape[1]
-        rows = [nothing if row is None else row for row in given]
+def _column(column: Column, values: _Figures, shape: tuple[int, ...]) -> Floats:
+    if len(shape) > 1:
+        nothing: list[float | None] = [None] * shape[1]
+        values = [nothing if row is None else row for row in values]
     # Without peers there are no rows to take the width from.
-    figures = _bounded(column, rows) if rows else np.empty((0, *shape[1:]))
+    figures = np.array(values, dtype=np.float64) if values else np.empty((0, *shape[1:]))
     if figures.shape != shape:
         raise ValueError("the figures do not match the names of peers or indicators")
+    inside = (figures >= column.low) & (figures <= column.high)
+    if isnan(column.initial):
+        inside |= np.isnan(figures)
+    if not inside.all():
+        raise ValueError("a figure is out of bounds")
     return figures
 
 
-def _bounded(bounds: Scalar, figures: object) -> Floats:
-    values = np.array(figures, dtype=np.float64)
-    inside = (values >= bounds.low) & (values <= bounds.high)
-    if not (inside | (np.isnan(values) & isnan(bounds.initial))).all():
+def _scalar(scalar: Scalar, value: float | None) -> float:
+    if value is None and isnan(scalar.initial):
+        return scalar.initial
+    if value is None or not scalar.low <= value <= scalar.high:
         raise ValueError("a figure is out of bounds")
-    return values
+    return float(value)
