@@ -38,13 +38,14 @@ MOST_ZONES = 32
 LARGEST_FACTOR = 1000
 
 
-class TablePeer(Struct, frozen=True, kw_only=True):
+class TablePeer(Struct, frozen=True, kw_only=True, gc=False):
     """One row: the effective and the baseline weight of a peer, both of the same total.
 
     `pinned` is True if a person has set its share: pickers that look at requests in flight keep to it.
     `max_conns` is its own limit, in place of the table's and of nginx.conf's.
 
-    A `Struct`, because a tick makes and encodes ten thousand.
+    A `Struct`, because a tick makes and encodes ten thousand. The garbage collector need not inspect them:
+    text and numbers are no cycle.
     """
 
     id: Name

@@ -60,15 +60,12 @@ class _Checked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Encoded:
-    """A table for Memcached, and its head."""
+    """A table for Memcached under its key, and its head."""
 
+    key: str
     table: WeightTable
     held: _Checked
     head: bytes
-
-    @property
-    def key(self) -> str:
-        return wire.weights_key(self.table.upstream)
 
 
 class PublishedTables:
@@ -199,7 +196,12 @@ class PublishedTables:
         else:
             self._chunks.forget(table.upstream)
         held = _Checked(value=self._keys.signed_table(text), term=table.term, chunks=chunks)
-        return _Encoded(table=table, held=held, head=self._keys.signed_table(weight_table.encode_head(table)))
+        return _Encoded(
+            key=wire.weights_key(table.upstream),
+            table=table,
+            held=held,
+            head=self._keys.signed_table(weight_table.encode_head(table)),
+        )
 
     async def _is_changed(
         self, encoded: _Encoded, put: Put, failed: dict[str, Exception], skip: set[str]
@@ -231,10 +233,9 @@ class PublishedTables:
         retired = {}
         for server in servers:
             before = self._checked.get((server, encoded.key))
-            retired[server] = (
-                [name for name in before.chunks if name not in encoded.held.chunks] if before else []
-            )
             self._checked[server, encoded.key] = encoded.held
+            if before and before.chunks:
+                retired[server] = [name for name in before.chunks if name not in encoded.held.chunks]
         if any(retired.values()):
             await self._chunks.retire(encoded.table.upstream, retired, skip=skip)
 

@@ -82,8 +82,13 @@ def reporting(outcome: Outcome) -> set[str]:
 
 def ahead(outcome: Outcome) -> dict[str, int]:
     """Return the higher terms of load balancers whose table is newer than this one, which they refuse."""
-    orders = {lb: outcome.inbox.reports[lb].message.order for lb in reporting(outcome)}
-    return {lb: order[0] for lb, order in orders.items() if order and order[0] > outcome.table.term}
+    return {
+        lb: received.message.order[0]
+        for lb, received in outcome.inbox.reports.items()
+        if received.message.order
+        and received.message.order[0] > outcome.table.term
+        and _is_heard(outcome, received)
+    }
 
 
 def measured(outcome: Outcome) -> set[str]:

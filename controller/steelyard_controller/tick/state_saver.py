@@ -64,6 +64,7 @@ class StateSaver:
         """
         self._ticks += 1
         total = tick_schedule.in_peers(len(outcome.table.peers) for _, outcome in outcomes)
+        period = tick_schedule.memory_period(total)
         used_s: dict[str, float] = {}
         waited_s, fault = 0.0, None
         left_out: list[str] = []
@@ -74,7 +75,11 @@ class StateSaver:
         due = [
             (position, cycle, outcome)
             for position, (cycle, outcome) in turns
-            if cycle.name in places or self._is_turn(position, outcome, total)
+            if cycle.name in places
+            or tick_schedule.is_turn(self._ticks, position, period)
+            or tick_schedule.is_turn(
+                self._ticks, position, tick_schedule.moment_period(len(outcome.table.peers), total)
+            )
         ]
         for group in _groups(due):
             if fault is None and waited_s > SAVE_S:
@@ -119,12 +124,6 @@ class StateSaver:
                         _warn_of_last(error)
         except (Unavailable, LeaseLost, TimeoutError) as error:
             _warn_of_last(error)
-
-    def _is_turn(self, position: int, outcome: Outcome, total: int) -> bool:
-        periods = (
-            tick_schedule.memory_period(total), tick_schedule.moment_period(len(outcome.table.peers), total),
-        )  # fmt: skip
-        return any(tick_schedule.is_turn(self._ticks, position, period) for period in periods)
 
     async def _save(
         self, group: Sequence[Turn], lease: Lease, total: int, *, overdue: Collection[str]

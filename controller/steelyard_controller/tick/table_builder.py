@@ -3,6 +3,7 @@
 from typing import Any
 
 from msgspec import UNSET
+from msgspec.structs import replace
 from steelyard_protocol import weight_table
 from steelyard_protocol.weight_table import MAX_WEIGHT, TablePeer, TableTooLarge, WeightTable
 
@@ -50,8 +51,10 @@ class TableBuilder:
         fixed = self._fixed
         if self._upstream is upstream and (fixed["reporters"], fixed["zones"]) == (reporters, zones):
             self._rows = tuple(
-                row if (row.weight, row.baseline) == figure else _row(peer, *figure)
-                for peer, row, figure in zip(upstream.peers, self._rows, figures, strict=True)
+                row
+                if row.weight == weight and row.baseline == baseline
+                else replace(row, weight=weight, baseline=baseline)
+                for row, (weight, baseline) in zip(self._rows, figures, strict=True)
             )
             return WeightTable(**order, **fixed, peers=self._rows)
         self._rows = tuple(_row(peer, *figure) for peer, figure in zip(upstream.peers, figures, strict=True))
