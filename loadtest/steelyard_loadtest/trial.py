@@ -45,7 +45,7 @@ def place_for(scenario: Scenario, folder: Path, programs: Programs) -> Place:
     """Return the folder with a free port for each daemon and server."""
     # The data plane's algorithms are its own, each with one balancer.
     known = [BY_NAME[name] for name in scenario.algorithms if name in BY_NAME]
-    more = max((algorithm.balancers for algorithm in known), default=1) - 1
+    more = max((algorithm.balancers for algorithm in known), default=1) - 1 + bool(scenario.beside)
     ports = network.free_ports(DAEMON_PORTS + len(scenario.servers) + more)
     memcached, redis, balancer, api, follow, orca, *servers = ports
     return Place(
@@ -145,6 +145,8 @@ def _happen(setup: RunningSetup, event: Event, members: Sequence[str]) -> list[s
             servers.fail(event.server, event.for_s)
         case "slow":
             servers.slow(event.server, event.for_s, event.ms)
+        case "cold":
+            servers.cold(event.server, event.entries, event.times)
     if event.lasts:
         return list(members)
     gone = {event.server} if event.do == "leave" else set()

@@ -232,6 +232,31 @@ def test_several_balancers_are_as_many_processes_each_of_which_answers(
     assert set(psutil.Process().children(recursive=True)) <= children
 
 
+def test_another_kind_of_balancer_runs_beside_and_is_not_measured(
+    webs: Mapping[str, Web], place: Place
+) -> None:
+    two = replace(place, more_balancer_ports=(free_port(),))
+    children = set(psutil.Process().children(recursive=True))
+    addresses = {name: f"127.0.0.1:{web.server_address[1]}" for name, web in webs.items()}
+    scenario = replace(SCENARIO, beside="nginx-rr")
+    with Balancer(BY_NAME["haproxy-leastconn"], scenario, addresses, two) as balancer:
+        balancer.check()
+        assert [url.rpartition(":")[2] for url in balancer.urls] == [
+            str(port) for port in (two.balancer_port, *two.more_balancer_ports)
+        ]
+        assert [type(front) for front in balancer.fronts] == [HAProxy]
+        for url in balancer.urls:
+            assert set(answers(url, 30)) == set(NAMES)
+        balancer.set_members(["server-2"])
+        for url in balancer.urls:
+            wait_until(partial(only_second, url))
+    assert set(psutil.Process().children(recursive=True)) <= children
+
+
+def only_second(url: str) -> bool:
+    return set(answers(url, 20)) == {"server-2"}
+
+
 def exchange(url: str) -> tuple[str, int]:
     """Ask a balancer of ours for its exchange and the balancers in it; only requests update them."""
     answers(url, 3)

@@ -104,6 +104,8 @@ def test_events_stand_in_the_order_of_time() -> None:
         ("for_s = 5", "", "burn needs for_s"),
         ('do = "leave"', 'do = "slow"', "slow needs for_s"),
         ('source = "S"', 'source = "S"\nmarks = {p99 = 1}', "marks.p99"),
+        ('source = "S"', 'source = "S"\nbeside = "steelyard"', "beside: 'steelyard' is no single balancer"),
+        ('source = "S"', 'source = "S"\nbeside = "haproxy-steelyard"', "is no single balancer that needs no"),
         ('do = "leave"', 'do = "hold"', "hold needs for_s, up to 60"),
         ('do = "burn"', 'do = "hold"', "hold takes 2 workers, and b has fewer"),
         ("cpu_cores = 0.2", "cpu_cores = 0", "servers.0.cpu_cores"),

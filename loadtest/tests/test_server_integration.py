@@ -238,8 +238,21 @@ def test_it_fails_at_once_or_answers_late_for_a_while_but_stays_healthy(server: 
     assert server.request("/")[0] == 200
     assert time.monotonic() - began_s >= 0.2
     assert server.request("/fail", "DELETE")[0] == 200
-    for path, method in (("/fail", "POST"), ("/fail", "DELETE"), ("/slow", "POST")):
+    for path, method in (("/fail", "POST"), ("/fail", "DELETE"), ("/slow", "POST"), ("/cold", "POST")):
         assert server.request(path, method, {"Via": "1.1 somebody"})[0] == 403
+
+
+def test_a_miss_of_its_cold_cache_is_work(server: Running) -> None:
+    def cpu_s() -> float:
+        before_s = float(str(server.json("/healthz")["cpu_seconds"]))
+        assert [server.request("/")[0] for _ in range(5)] == [200] * 5
+        return float(str(server.json("/healthz")["cpu_seconds"])) - before_s
+
+    warm_s = cpu_s()
+    assert server.request("/cold?entries=1000&times=100", "POST")[0] == 202
+    assert cpu_s() > 5 * warm_s
+    assert server.request("/fail", "DELETE")[0] == 200
+    assert server.request("/cold?entries=0", "POST")[0] == 400
 
 
 def test_get_does_not_burn(server: Running) -> None:

@@ -20,7 +20,7 @@ from steelyard_loadtest.rig.place import Place
 from steelyard_loadtest.rig.proxies import PROXIES
 from steelyard_loadtest.rig.proxies.proxy import Proxy
 from steelyard_loadtest.rig.proxies.steelyard import steelyard_blocks
-from steelyard_loadtest.scenario.algorithms import Algorithm
+from steelyard_loadtest.scenario.algorithms import BY_NAME, Algorithm
 from steelyard_loadtest.scenario.definition import Scenario
 
 
@@ -42,17 +42,20 @@ class Balancer:
         self._addresses, self._place = addresses, place
         self._stop = contextlib.ExitStack()
         self.fronts: list[Proxy] = []
-        """The proxies, while they run; none without a balancer."""
+        """The measured proxies, while they run; none without a balancer."""
         self._control: Control | None = None
         self._ports = (place.balancer_port, *place.more_balancer_ports)[: algorithm.balancers]
-        self.urls = [f"http://{HOST}:{port}" for port in self._ports]
+        self._beside: Proxy | None = None
+        self._beside_port = place.more_balancer_ports[-1] if scenario.beside else 0
+        self.urls = [f"http://{HOST}:{port}" for port in (*self._ports, self._beside_port) if port]
         if algorithm.program == "direct":
             self.urls = [f"http://{next(iter(addresses.values()))}"]
 
     def __enter__(self) -> Self:
-        why = why_missing(self._algorithm, self._place.programs)
-        if why is not None:
-            raise ProgramError(why)
+        for algorithm in filter(None, (self._algorithm, BY_NAME.get(self._scenario.beside))):
+            why = why_missing(algorithm, self._place.programs)
+            if why is not None:
+                raise ProgramError(why)
         with contextlib.ExitStack() as stack:
             cpus = stack.enter_context(_cpus_aside()) if self._scenario.static else None
             if self._algorithm.program != "direct":
@@ -62,7 +65,7 @@ class Balancer:
 
     def __exit__(self, *_: object) -> None:
         self._stop.close()
-        self.fronts, self._control = [], None
+        self.fronts, self._control, self._beside = [], None, None
 
     def cpu_s(self) -> float | None:
         """Return the CPU time of the processes that serve, so far; None without a balancer."""
@@ -80,18 +83,23 @@ class Balancer:
         """
         if not names or not set(names) <= set(self._addresses):
             raise ValueError(f"some of {', '.join(self._addresses)} must take part, not {list(names)}")
-        for front in self.fronts:
+        for front in self._all():
             front.set_members(names)
 
     def check(self) -> None:
         """Raise ProgramError, with its last words, when a process has ended by itself."""
-        beside = [front.beside for front in self.fronts]
-        parts = [part.process for part in (*self.fronts, self._control) if part]
+        beside = [front.beside for front in self._all()]
+        parts = [part.process for part in (*self._all(), self._control) if part]
         for process in filter(None, (*parts, *beside)):
             process.check()
 
+    def _all(self) -> list[Proxy]:
+        return [*self.fronts, *filter(None, [self._beside])]
+
     def _start(self, stack: contextlib.ExitStack, cpus: set[int] | None) -> None:
-        confs = [self._conf(stack, number) for number in range(1, len(self._ports) + 1)]
+        confs = [
+            self._conf(stack, self._algorithm, number, port) for number, port in enumerate(self._ports, 1)
+        ]
         if self._algorithm.law:
             self._control = Control(confs[0])
             stack.callback(self._control.process.stop)
@@ -99,15 +107,23 @@ class Balancer:
             front = PROXIES[self._algorithm.program](conf, self._control, cpus)
             stack.callback(front.stop)
             self.fronts.append(front)
-        for front, port in zip(self.fronts, self._ports, strict=True):
+        ports = [*self._ports]
+        if self._beside_port:
+            beside, number = BY_NAME[self._scenario.beside], len(ports) + 1
+            conf = self._conf(stack, beside, number, self._beside_port)
+            self._beside = PROXIES[beside.program](conf, None, cpus)
+            stack.callback(self._beside.stop)
+            ports.append(self._beside_port)
+        for front, port in zip(self._all(), ports, strict=True):
             front.wait()
             why = partial(http_ask.why_not_ok, HOST, port, self._scenario.path)
             wait_until(why, [front.process])
         if self._control:
             self._control.wait()  # otherwise nginx's own methods are measured while it starts beside them
 
-    def _conf(self, stack: contextlib.ExitStack, number: int) -> render.BalancerConfig:
-        algorithm = self._algorithm
+    def _conf(
+        self, stack: contextlib.ExitStack, algorithm: Algorithm, number: int, port: int
+    ) -> render.BalancerConfig:
         socket = None
         if PROXIES[algorithm.program].has_socket:
             # A folder of its own, because a socket's path may have about 100 characters at most.
@@ -115,7 +131,7 @@ class Balancer:
             socket = Path(stack.enter_context(short)) / "admin.sock"
         conf = render.BalancerConfig(
             algorithm=algorithm,
-            place=replace(self._place, balancer_port=self._ports[number - 1]),
+            place=replace(self._place, balancer_port=port),
             number=number,
             addresses=self._addresses,
             weights=render.weights(algorithm, self._scenario),

@@ -23,7 +23,7 @@ class Place:
     follow_port           where HAProxy or Envoy asks it
     orca_port             where agents stream load reports to Envoy, at their servers' addresses
     server_ports          one for each server of the scenario, in its order
-    more_balancer_ports   for an algorithm of several balancers
+    more_balancer_ports   for an algorithm of several balancers, and the last one for one beside it
     """
 
     folder: Path

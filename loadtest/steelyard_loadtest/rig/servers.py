@@ -141,6 +141,13 @@ class Servers:
             (server, self._pool.submit(_status, self.addresses[server], path, "POST"), 202)
         )
 
+    def cold(self, server: str, entries: int, times: int) -> None:
+        """Empty a server's cache of this size, whose misses are this much more work; does not wait."""
+        path = f"/cold?entries={entries}&times={times}"
+        self._under_way.append(
+            (server, self._pool.submit(_status, self.addresses[server], path, "POST"), 202)
+        )
+
     def drift(self, t_s: float) -> None:
         """Set the limits that change to their values t_s seconds after the counted part began.
 

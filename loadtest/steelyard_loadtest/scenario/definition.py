@@ -13,7 +13,7 @@ Seconds = Annotated[float, Field(ge=0, le=3600)]
 Generator = Literal["locust", "open", "wrk"]
 LOWEST_CORES = 0.05
 """A control group's quota of 1 ms in 20 ms, the least that a kernel takes."""
-Happening = Literal["burn", "hold", "fail", "slow", "leave", "join"]
+Happening = Literal["burn", "hold", "fail", "slow", "cold", "leave", "join"]
 Mark = Literal["failures_part", "recovery_s", "share_error", "slowest_phase"]
 LONGEST_HOLD_S = 60.0
 """The longest time that a demo server sleeps for a request."""
@@ -109,6 +109,8 @@ class Event:
     hold   other requests hold this number of workers of the server's pool for for_s, and no CPU
     fail   the server answers every request of the load at once with an error, for for_s
     slow   the server answers ms later, without being busy, for for_s
+    cold   the server's cache of this number of entries is empty, as after a restart. All entries are asked
+           for equally often, and a miss takes `times` the work of a hit
     leave  the balancer is informed that the server goes
     join   the balancer is informed that it is back
     """
@@ -119,10 +121,12 @@ class Event:
     for_s: Seconds = 0.0
     workers: Annotated[int, Field(ge=1, le=8)] = 2
     ms: Annotated[int, Field(ge=1, le=60_000)] = 50
+    entries: Annotated[int, Field(ge=1, le=100_000)] = 100
+    times: Annotated[int, Field(ge=1, le=100)] = 10
 
     @property
     def lasts(self) -> bool:
-        """Return whether it ends after for_s; the balancer is informed of the other events."""
+        """Return whether it is the server's own, for for_s; the balancer is informed of the others."""
         return self.do not in ("leave", "join")
 
 
@@ -132,6 +136,8 @@ class Scenario:
     """A scenario, full or quick.
 
     static  the servers are one nginx that answers at once (proxy-cost)
+    beside  the algorithm of a further balancer before the same servers, with an equal part of the requests.
+            It is not measured, but figures of requests cover its part, too
     marks   by figure, the largest value with which an algorithm passes. They are the same for all, and were
             declared before anything was measured
     """
@@ -142,6 +148,7 @@ class Scenario:
     source: str
     path: Annotated[str, Field(pattern=r"^/")] = "/"
     static: bool = False
+    beside: str = ""
     servers: Annotated[tuple[Server, ...], Field(min_length=1)]
     load: Load
     events: tuple[Event, ...] = ()

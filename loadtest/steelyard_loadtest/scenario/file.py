@@ -96,7 +96,7 @@ def _faults(scenario: Scenario) -> Iterator[str]:
             yield f"events: {event.do} at {event.at_s:g} s ends after the load's {load.seconds:g} s"
         if event.do in ("burn", "fail", "slow") and not event.for_s:
             yield f"events: {event.do} needs for_s"
-        if event.do in ("fail", "slow") and scenario.path.partition("?")[0] != "/":
+        if event.do in ("fail", "slow", "cold") and scenario.path.partition("?")[0] != "/":
             yield f"events: {event.do} is for the path /, not {scenario.path}"
         if event.do == "hold" and not 0 < event.for_s <= LONGEST_HOLD_S:
             yield f"events: hold needs for_s, up to {LONGEST_HOLD_S:g}"
@@ -104,6 +104,7 @@ def _faults(scenario: Scenario) -> Iterator[str]:
             yield f"events: hold takes {event.workers} workers, and {event.server} has fewer"
     if len({bool(server.zone) for server in scenario.servers}) > 1:
         yield "servers: give all of them a zone, or none"
+    yield from _faults_beside(scenario)
     if load.of_capacity and load.generator != "open":
         yield "load.of_capacity is for the generator `open`"
     if load.own_connections and load.generator != "wrk":
@@ -118,3 +119,14 @@ def _faults(scenario: Scenario) -> Iterator[str]:
         yield "static servers have no events and no capacity"
     if scenario.static and any(server.moves for server in scenario.servers):
         yield "static servers have no limit that drifts"
+
+
+def _faults_beside(scenario: Scenario) -> Iterator[str]:
+    """Yield why the balancer beside the measured ones cannot run."""
+    if not scenario.beside:
+        return
+    known = algorithms.BY_NAME.get(scenario.beside)
+    if known is None or known.law or known.fed_by or known.balancers > 1 or known.program == "direct":
+        yield f"beside: {scenario.beside!r} is no single balancer that needs no controller, such as nginx-rr"
+    if scenario.static or scenario.load.generator != "open":
+        yield "beside is for the generator `open`, which spreads requests, and not for static servers"

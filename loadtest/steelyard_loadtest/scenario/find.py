@@ -23,6 +23,8 @@ NOT_IN_ALL = (
     "cold-server",
     "all-busy",
     "takeover",
+    "cold-cache",
+    "two-kinds",
 )
 """Scenarios that are not in `all`: with them `make report` would take over twenty minutes."""
 

@@ -59,6 +59,7 @@ class Server:
             done = {"slept_ms": self.delay_s * 1000}
         else:
             loop, times = asyncio.get_running_loop(), read(request_checks.WORK, request.query_params)
+            times *= self.troubles.work_times()
             trace = await loop.run_in_executor(
                 self.cpu_pool, self.pace.after, traces_of_work, self.random, times
             )
@@ -128,6 +129,14 @@ class Server:
         self.troubles.slow(seconds, late_ms / 1000)
         return JSONResponse({"server": self.name, "seconds": seconds, "ms": late_ms}, status_code=202)
 
+    async def cold(self, request: Request) -> Response:
+        """`POST /cold?entries=&times=`: an empty cache; misses at `/` are work; loopback only."""
+        _check_local(request)
+        size = read(request_checks.COLD_ENTRIES, request.query_params)
+        times = read(request_checks.COLD_TIMES, request.query_params)
+        self.troubles.cold(size, times)
+        return JSONResponse({"server": self.name, "entries": size, "times": times}, status_code=202)
+
 
 def _check_local(request: Request) -> None:
     client = request.client.host if request.client else None
@@ -147,5 +156,6 @@ def create_app(server: Server) -> Starlette:
         Route("/burn", server.burn, methods=["POST", "DELETE"]),
         Route("/fail", server.fail, methods=["POST", "DELETE"]),
         Route("/slow", server.slow, methods=["POST"]),
+        Route("/cold", server.cold, methods=["POST"]),
     ]
     return Starlette(routes=routes)

@@ -37,6 +37,8 @@ SLEEP_MS = Argument("ms", "ms", default=50, lowest=0, highest=60_000)
 BODY_BYTES = Argument("n", "bytes", default=1024, lowest=0, highest=16 * 1024**2)
 FILE_BYTES = Argument("bytes", "bytes", default=64 * 1024, lowest=1, highest=16 * 1024**2)
 BURN_SECONDS = Argument("seconds", "s", default=20, lowest=1, highest=600)
+COLD_ENTRIES = Argument("entries", "entries", default=100, lowest=1, highest=100_000)
+COLD_TIMES = Argument("times", "products", default=10, lowest=1, highest=100)
 BURN_WORKERS = Argument("workers", "processes", default=2, lowest=1, highest=8)
 
 

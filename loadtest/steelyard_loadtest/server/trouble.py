@@ -1,4 +1,4 @@
-"""A server's trouble for a while: it fails at once, or answers late without being busy. Pure."""
+"""A server's trouble: it fails at once or answers late for a while, or its cache is cold. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +16,8 @@ class Troubles:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._last = _Trouble(until_s=clock(), late_s=0.0)
+        self._size = self._missing = 0
+        self._owed, self._times = 0.0, 1
 
     def fail(self, seconds: float) -> None:
         """Fail from now on for this time."""
@@ -25,9 +27,29 @@ class Troubles:
         """Answer late from now on for this time."""
         self._last = _Trouble(until_s=self._clock() + seconds, late_s=late_s)
 
+    def cold(self, size: int, times: int) -> None:
+        """Have an empty cache of `size` entries, all asked for equally often; a miss is `times` the work."""
+        self._size = self._missing = size
+        self._owed, self._times = 0.0, times
+
     def stop(self) -> None:
         """End it."""
         self._last = _Trouble(until_s=self._clock(), late_s=0.0)
+        self._missing = 0
+
+    def work_times(self) -> int:
+        """Return the next request's work relative to a hit's; a miss fills an entry.
+
+        A request misses with the probability missing / size. The misses are spread evenly, without chance.
+        """
+        if not self._missing:
+            return 1
+        self._owed += self._missing / self._size
+        if self._owed < 1:
+            return 1
+        self._owed -= 1
+        self._missing -= 1
+        return self._times
 
     @property
     def fails(self) -> bool:
