@@ -80,6 +80,9 @@ local function unroll(self, n)
     local upto = math.min(self.built + n, self.capacity)
     fill(self.order, self.slots, self.built + 1, upto)
     self.built, self.limit = upto, upto
+    if upto == self.total then
+        self.order = nil -- a whole cycle is in the ring: the state behind it takes as much memory
+    end
 end
 
 
@@ -94,6 +97,7 @@ local function build(self, all_ids, all_weights, breathe)
     end
     self.gcd = gcd
     if rows.same(ids, self.ids) and rows.same(weights, self.weights) then
+        self.ids, self.weights = ids, weights -- they may be the listed ones, which are kept anyway
         self.stale, self.limit = false, self.built
         return true
     end

@@ -172,7 +172,7 @@ describe("a table with a check", function()
     end)
 
     it("is decoded in slices like any other", function()
-        assert.is_string(decoded(CHECK .. '"hash_key":"uri",').peers_text)
+        assert.is_table(decoded(CHECK .. '"hash_key":"uri",').peers_place)
     end)
 
     it("is refused for its own errors, although the previous table was right", function()
@@ -249,8 +249,8 @@ describe("a table that is decoded in slices", function()
         local whole, refused_whole = at_once(text)
         assert.same(told(refused_whole), told(refused))
         if whole then
-            assert.is_nil(whole.peers_text)
-            taken.peers_text = nil
+            assert.is_nil(whole.peers_place)
+            taken.peers_place = nil
             assert.same(whole, taken)
         end
         return taken

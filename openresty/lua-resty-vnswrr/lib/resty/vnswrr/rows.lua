@@ -109,17 +109,22 @@ end
 
 
 --- The rows of weight > 0, with weights divided by their greatest common divisor;
--- the sum of those weights, and the divisor.
+-- the sum of those weights, and the divisor. The lists are the given ones if they
+-- are that already, which saves two copies.
 function _M.reduced(ids, all_weights, breathe)
     local weights, scale = whole(all_weights, breathe)
-    local n, divisor = #ids, 0
+    local n, divisor, least, sum = #ids, 0, 1, 0
     for i = 1, n do
         if divisor ~= 1 then
             divisor = gcd(weights[i], divisor)
         end
+        least, sum = math.min(least, weights[i]), sum + weights[i]
         if i % ROWS == 0 then
             breathe()
         end
+    end
+    if divisor == 1 and least > 0 then
+        return ids, weights, sum, 1 / scale
     end
     local kept_ids, kept_weights, kept, total = new_table(n, 0), new_table(n, 0), 0, 0
     for i = 1, n do

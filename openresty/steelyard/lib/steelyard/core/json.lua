@@ -4,6 +4,7 @@
 -- Debian's lua-cjson has no arrays on decoding, and encodes an empty table as {}. Pure.
 
 local cjson = require("cjson.safe").new()
+local ffi = require "ffi"
 local number = require "steelyard.core.number"
 
 -- NaN, Infinity, 0x10 and 01 are not JSON (RFC 8259), but lua-cjson accepts them by default.
@@ -13,7 +14,10 @@ cjson.decode_invalid_numbers(false)
 -- kind. Terms and generations may have up to 16 digits.
 local EXPONENT, LEAST_LONG = "e+1", 1e14
 
+ffi.cdef "int memcmp(const void *a, const void *b, size_t length);"
+
 local byte, find, sub = string.byte, string.find, string.sub
+local bytes_of = ffi.typeof("const unsigned char *")
 
 local EMPTY_ARRAY = "\1[]"
 
@@ -104,7 +108,8 @@ function _M.array(list)
 end
 
 
---- Cut a text into the object with an empty list, and the text in the list; nil if it is not written that way.
+--- Cut the list out of a text: return the object with an empty list, and where the list begins. It ends before `]}`, at
+-- the end of the text. Nil if the text is not written that way.
 local function cut(text, member)
     local opening = '"' .. member .. '":['
     local from, to = find(text, opening, 1, true)
@@ -116,17 +121,17 @@ local function cut(text, member)
     if (last ~= "{" and last ~= ",") or find(head, "\\", 1, true) or find(head, '"' .. member .. '"', 1, true) then
         return nil
     end
-    return head .. opening .. "]}", sub(text, to + 1, -3)
+    return head .. opening .. "]}", to + 1
 end
 
 
---- Return the rows of a list without its brackets, or nil.
-local function rows_of(list, breathe)
-    local rows, n, from = {}, 0, 1
-    local between = byte(list) == 123 and "},{" or "%d,%d" -- 123: {
-    while from <= #list do
-        local to = find(list, between, from + SLICE_BYTES) or #list
-        local piece = _M.decode("[" .. sub(list, from, to) .. "]")
+--- Return the rows of the list that begins at `from`, or nil.
+local function rows_of(text, from, breathe)
+    local rows, n, last = {}, 0, #text - 2
+    local between = byte(text, from) == 123 and "},{" or "%d,%d" -- 123: {
+    while from <= last do
+        local to = find(text, between, from + SLICE_BYTES) or last
+        local piece = _M.decode("[" .. sub(text, from, to) .. "]")
         if not piece then
             return nil
         end
@@ -138,14 +143,35 @@ local function rows_of(list, breathe)
 end
 
 
---- Return the object with an empty list in place of its last member, and the text in that list. Nil if the text cannot
--- be cut there (see decode_in_slices).
-function _M.decode_around(text, member)
-    local shell, list = cut(text, member)
+--- Return the object with an empty list in place of its last member, and where that list begins in the text. Nil if the
+-- text cannot be cut there (see decode_in_slices).
+local function around(text, member)
+    local shell, from = cut(text, member)
     local document = shell and _M.decode(shell)
     if document and type(document[member]) == "table" and next(document[member]) == nil then
-        return document, list
+        return document, from
     end
+end
+
+
+--- Return the object with an empty list in place of its last member, and the text in that list; nil as above.
+function _M.decode_around(text, member)
+    local document, from = around(text, member)
+    if document then
+        return document, sub(text, from, -3)
+    end
+end
+
+
+--- Tell whether two lists are written alike. They are compared in place: copies of long ones would be garbage.
+-- @param a, b a text each, and where its list begins
+local function are_alike(a, b)
+    local length = #a.text - 1 - a.from
+    if length ~= #b.text - 1 - b.from then
+        return false
+    end
+    local list, other = ffi.cast(bytes_of, a.text) + a.from - 1, ffi.cast(bytes_of, b.text) + b.from - 1
+    return ffi.C.memcmp(list, other, length) == 0
 end
 
 
@@ -175,17 +201,20 @@ end
 --
 -- @param member  the name of the list
 -- @param breathe called between slices
--- @param known   the text of a list not to be decoded again, or nil
--- @return the object, and its list's text. If that is `known`, the list is left empty
+-- @param known   the place of a list not to be decoded again if it is written alike, or nil
+-- @return the object, and the place of its list: the text, where the list begins there (`from`), and whether it is
+--         written as `known` (`is_known`): the object's list is then left empty. Nil if the text was decoded at once
 function _M.decode_in_slices(text, member, breathe, known)
-    local document, list = _M.decode_around(text, member)
-    if document and list == known then
-        return document, list
+    local document, from = around(text, member)
+    local place = document and { text = text, from = from, is_known = false }
+    if document and known and are_alike(place, known) then
+        place.is_known = true
+        return document, place
     end
-    local rows = document and rows_of(list, breathe)
+    local rows = document and rows_of(text, from, breathe)
     if rows then
         document[member] = rows
-        return document, list
+        return document, place
     end
     return _M.decode(text)
 end
