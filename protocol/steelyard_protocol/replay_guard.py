@@ -20,6 +20,7 @@ any time, and a wrong clock would cost samples.
 
 from collections.abc import Sequence
 
+from steelyard_protocol.sample_reader import Sample
 from steelyard_protocol.sample_record import SampleRecord
 from steelyard_protocol.traffic_report import TrafficReport
 from steelyard_protocol.wire import Refused
@@ -43,7 +44,7 @@ Run = tuple[str, int]
 """A run that was replaced, and the number of its last accepted message."""
 
 
-Message = SampleRecord | TrafficReport
+Message = SampleRecord | Sample | TrafficReport
 """A message with its place in its sender's life: a run, a number in it, an interval."""
 
 

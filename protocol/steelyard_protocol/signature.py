@@ -76,6 +76,12 @@ def open_value(key: bytes | None, value: bytes) -> bytes | Refused:
     return text
 
 
+def text_of(value: bytes) -> bytes:
+    """Return the text of a value whose signature was checked before."""
+    signed = SIGNED.match(value)
+    return value if signed is None else value[signed.end() :]
+
+
 def read(key: bytes | None, value: bytes, decode: Callable[[bytes], T | Refused]) -> T | Refused:
     """Return `decode` of the text of a value, if its signature is right."""
     text = open_value(key, value)

@@ -41,10 +41,13 @@ _REASONS: Sequence[tuple[str, Reason]] = (
 
 
 class TypedReader(Generic[T]):
-    """Reads messages of one shape; those of more than `max_bytes` are refused unread."""
+    """Reads messages of one shape; those of more than `max_bytes` are refused unread.
+
+    `decoder` is msgspec's own, which raises msgspec's errors.
+    """
 
     def __init__(self, shape: type[T], *, max_bytes: int = wire.MAX_BYTES) -> None:
-        self._decoder = msgspec.json.Decoder(shape)
+        self.decoder = msgspec.json.Decoder(shape)
         self._max_bytes = max_bytes
 
     def read(self, value: bytes) -> T:
@@ -52,7 +55,7 @@ class TypedReader(Generic[T]):
         if len(value) > self._max_bytes:
             raise InvalidMessage("too_large", f"{len(value)} bytes, at most {self._max_bytes} are read")
         try:
-            return self._decoder.decode(value)
+            return self.decoder.decode(value)
         except msgspec.ValidationError as error:
             raise InvalidMessage(_reason(str(error)), str(error)[:200]) from None
         except (msgspec.DecodeError, ValueError, RecursionError) as error:

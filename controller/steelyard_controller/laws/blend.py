@@ -14,7 +14,7 @@ from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.decision_builder import quantize_with_pins
 from steelyard_controller.laws.law import Law
 from steelyard_controller.laws.memory import Memory
-from steelyard_controller.laws.snapshot import Snapshot, alike
+from steelyard_controller.laws.snapshot import Batch, Snapshot, alike, batch_of, cleaned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +27,16 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """The laws of one upstream, their memories, and the snapshot to step on."""
+    """The laws of one upstream, their memories, and the snapshot to step on.
+
+    `batch` has the snapshots of several upstreams, and this one's at `row`; None: it is by itself.
+    """
 
     laws: Mapping[str, Law]
     memories: Mapping[str, Memory]
     snapshot: Snapshot
+    batch: Batch | None = None
+    row: int = 0
 
 
 def step_upstreams(due: Sequence[Due]) -> list[StepResult]:
@@ -47,13 +52,19 @@ def step_upstreams(due: Sequence[Due]) -> list[StepResult]:
             groups[name, law.bound, alike(each.snapshot)].append(position)
     for (name, *_), positions in groups.items():
         law = due[positions[0]].laws[name]
-        stepped = law.step_batch(
-            [due[at].memories.get(name) or law.start() for at in positions],
-            [due[at].snapshot for at in positions],
-        )
+        memories = [due[at].memories.get(name) or law.start() for at in positions]
+        stepped = law.step_batch(memories, _batch([due[at] for at in positions]))
         for at, (memory, decision) in zip(positions, stepped, strict=True):
             results[at].memories[name], results[at].decisions[name] = memory, decision
     return results
+
+
+def _batch(due: Sequence[Due]) -> Batch:
+    """Return the snapshots of some upstreams, cleaned: as they were built together, or else put together."""
+    together = due[0].batch
+    if together is not None and all(each.batch is together for each in due):
+        return cleaned(together.of([each.row for each in due]))
+    return batch_of([each.snapshot for each in due])
 
 
 def blend(before: Decision, after: Decision, percent: float) -> Decision:

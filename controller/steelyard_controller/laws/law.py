@@ -50,13 +50,10 @@ class Law:
 
     def step(self, memory: Memory, snapshot: Snapshot) -> tuple[Memory, Decision]:
         """Decide for one snapshot, a batch of one; return the new memory and the decision."""
-        return self.step_batch([memory], [snapshot])[0]
+        return self.step_batch([memory], batch_of([snapshot]))[0]
 
-    def step_batch(
-        self, memories: Sequence[Memory], snapshots: Sequence[Snapshot]
-    ) -> list[tuple[Memory, Decision]]:
-        """Decide for several upstreams, whose snapshots are `alike`; results are those of single steps."""
-        batch = batch_of(snapshots)
+    def step_batch(self, memories: Sequence[Memory], batch: Batch) -> list[tuple[Memory, Decision]]:
+        """Decide for the upstreams of a cleaned batch; results are those of single steps."""
         previous, previous_scalars = batch_memory(
             [
                 aligned(memory, self.schema, ids, batch.indicators)

@@ -133,10 +133,11 @@ _COLUMNS = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch(_Columns):
-    """The snapshots of m upstreams that are `alike`, cleaned, for a law to step on at once.
+    """The snapshots of m upstreams that are `alike`, for a law to step on at once.
 
     The columns (m x k, m x k x n or m x n) are those of a `Snapshot`, with the upstreams as the first axis.
     A single figure of an upstream is m x 1, so that it combines with them. One upstream is a batch of one.
+    Laws step on `cleaned` batches only.
     """
 
     t_s: tuple[float, ...]
@@ -146,6 +147,30 @@ class Batch(_Columns):
     tick_s: float
     report_age_ticks: int
 
+    def snapshot(self, row: int) -> Snapshot:
+        """Return the snapshot of one upstream; its columns are views."""
+        columns: Any = {each.name: getattr(self, each.name)[row] for each in fields(_Columns)}
+        return Snapshot(
+            t_s=self.t_s[row],
+            ids=self.ids[row],
+            indicators=self.indicators,
+            tick_s=self.tick_s,
+            report_age_ticks=self.report_age_ticks,
+            **columns,
+        )
+
+    def of(self, rows: Sequence[int]) -> "Batch":
+        """Return the batch of some of its upstreams."""
+        if list(rows) == list(range(len(self.ids))):
+            return self
+        columns: Any = {each.name: getattr(self, each.name)[rows] for each in fields(_Columns)}
+        return replace(
+            self,
+            t_s=tuple(self.t_s[row] for row in rows),
+            ids=tuple(self.ids[row] for row in rows),
+            **columns,
+        )
+
 
 def alike(snapshot: Snapshot) -> Hashable:
     """Return a key that is equal for snapshots of one batch."""
@@ -153,35 +178,45 @@ def alike(snapshot: Snapshot) -> Hashable:
 
 
 def batch_of(snapshots: Sequence[Snapshot]) -> Batch:
-    """Return the batch of one or more snapshots, with impossible figures as "not known" (NaN).
+    """Return the `cleaned` batch of one or more snapshots."""
+    first = snapshots[0]
+    columns: Any = {
+        each.name: stacked([getattr(snapshot, each.name) for snapshot in snapshots])
+        for each in fields(_Columns)
+    }
+    return cleaned(
+        Batch(
+            t_s=tuple(each.t_s for each in snapshots),
+            ids=tuple(each.ids for each in snapshots),
+            k=len(first.ids),
+            indicators=first.indicators,
+            tick_s=first.tick_s,
+            report_age_ticks=first.report_age_ticks,
+            **columns,
+        )
+    )
+
+
+def cleaned(batch: Batch) -> Batch:
+    """Return a batch with impossible figures as "not known" (NaN).
 
     A broken reader sends infinite, negative or absurdly large figures. With them, one agent could move the
     weights of the whole upstream. Absurdly small figures become 0.
     """
-    first = snapshots[0]
-
-    def column(name: str) -> Any:  # noqa: ANN401 - an array of the column's type
-        return stacked([getattr(each, name) for each in snapshots])
 
     def figures(*names: str, low: float = 0.0) -> dict[str, Any]:
-        columns = stacked([getattr(each, name) for name in names for each in snapshots])
-        together = columns.reshape(len(names), len(snapshots), -1)
+        together = stacked([getattr(batch, name) for name in names])
         return dict(zip(names, _within(together, low, MAX_FIGURE), strict=True))
 
-    return Batch(
-        t_s=tuple(each.t_s for each in snapshots),
-        ids=tuple(each.ids for each in snapshots),
-        k=len(first.ids),
-        indicators=first.indicators,
+    return replace(
+        batch,
         # A tick far from its period comes from a stalled or stepped clock, which must not fade a memory.
-        tick_s=min(max(first.tick_s, 0.01), 60.0) if np.isfinite(first.tick_s) else 1.0,
-        report_age_ticks=max(0, first.report_age_ticks),
-        utilization=_within(column("utilization"), 0.0, MAX_UTILIZATION),
-        sample_age_ticks=np.maximum(column("sample_age_ticks"), 0),
-        capacity=_within(column("capacity"), 0.0, MAX_FIGURE),
-        leaving=column("leaving"),
-        eligible=column("eligible"),
-        knees=_within(column("knees"), 0.0, MAX_KNEE),
+        tick_s=min(max(batch.tick_s, 0.01), 60.0) if np.isfinite(batch.tick_s) else 1.0,
+        report_age_ticks=max(0, batch.report_age_ticks),
+        utilization=_within(batch.utilization, 0.0, MAX_UTILIZATION),
+        sample_age_ticks=np.maximum(batch.sample_age_ticks, 0),
+        capacity=_within(batch.capacity, 0.0, MAX_FIGURE),
+        knees=_within(batch.knees, 0.0, MAX_KNEE),
         **figures("baseline", "pinned", low=1.0 / MAX_FIGURE),
         **figures("completed", "failed", "in_flight", "latency_s", "published", "up_s", "cost"),
     )

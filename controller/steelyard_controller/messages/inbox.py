@@ -1,120 +1,27 @@
 """The inbox: the newest sample of each peer and the newest report of each load balancer.
 
-Pure: the time is an argument. Freshness is judged here, by the receiver's own
-clock, from the moment at which (boot, seq) changed. The sender's clock only
-helps to recognize replays (`replay_guard`). A refused value changes only the
-counts and the list of refusals. The end of a message's window is estimated from
-both clocks (`sender_offset`), to pair samples with reports.
+Pure: the time is an argument. A refused value changes only the counts and the list of refusals. The end of a
+message's window is estimated from both clocks (`sender_offset`), to pair samples with reports. The values of
+many upstreams are taken up at once (`receive_all`).
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf, isfinite
-from operator import attrgetter
-from typing import Generic, NamedTuple, TypeVar
+from math import isfinite, nan
+from typing import NamedTuple
 
-from steelyard_protocol import derived_keys, replay_guard, sample_reader, traffic_report
-from steelyard_protocol.sample_record import SampleRecord
+import numpy as np
+from steelyard_protocol import derived_keys, replay_guard, traffic_report
 from steelyard_protocol.traffic_report import TrafficReport
 from steelyard_protocol.wire import Reason, Refused
 
-from steelyard_controller.messages.keyring import Keyring
+from steelyard_controller.messages import newest_samples
+from steelyard_controller.messages.newest_samples import NewestSamples, SampleValues
+from steelyard_controller.messages.received import ReadContext, Received, judged, wrong_sender
 from steelyard_controller.messages.sender_offset import SenderOffset
 
-Message = TypeVar("Message", SampleRecord, TrafficReport)
-
-NO_KEYS = Keyring()
-
-# A sender is silent after this many of its own intervals, or of the controller's ticks, without a message.
-SILENT_INTERVALS = 3
-
-
-class Received(NamedTuple, Generic[Message]):
-    """A sender's newest message, with its arrival by the receiver's clock, in seconds.
-
-    clock_ms          the latest time of the sender's own clock
-    ended             the sender's earlier runs
-    estimated_end_s   the end of the message's window by the receiver's clock
-    offset            the bounds of the sender's clock
-
-    It is a tuple because a tick makes ten thousand of them.
-    """
-
-    message: Message
-    arrived_s: float
-    clock_ms: int | None = None
-    ended: tuple[replay_guard.Run, ...] = ()
-    estimated_end_s: float | None = None
-    offset: SenderOffset | None = None
-
-    @property
-    def window_end_s(self) -> float:
-        """Return the end of its window by the receiver's clock: the estimate, or else the arrival."""
-        return self.arrived_s if self.estimated_end_s is None else self.estimated_end_s
-
-
-def is_silent(
-    received: Received[Message] | None, *, now_s: float, tick_s: float, read_since_s: float = -inf
-) -> bool:
-    """Return whether the sender has missed `SILENT_INTERVALS` of its intervals or of ticks, or never sent.
-
-    Intervals before `read_since_s` do not count: nothing was read then.
-    """
-    if received is None:
-        return True
-    since_s = max(received.arrived_s, read_since_s)
-    return now_s - since_s > SILENT_INTERVALS * max(received.message.interval_s, tick_s)
-
-
-@dataclass(frozen=True, slots=True)
-class MessageKind(Generic[Message]):
-    """One of the two kinds of messages: its decoder, and the places of its sender and time.
-
-    `key_name` returns the name of the sender's signing key for an upstream and a sender.
-    """
-
-    name: str
-    key_name: Callable[[str, str], str]
-    decode: Callable[[bytes], Message | Refused]
-    sender: Callable[[Message], str]
-    at_ms: Callable[[Message], int]
-
-
-SAMPLES: MessageKind[SampleRecord] = MessageKind(
-    "sample",
-    derived_keys.agent,
-    sample_reader.decode,
-    attrgetter("peer"),
-    attrgetter("taken_at_ms"),
-)
-
-REPORTS: MessageKind[TrafficReport] = MessageKind(
-    "traffic report",
-    lambda _, lb: derived_keys.lb(lb),
-    traffic_report.decode,
-    attrgetter("lb"),
-    attrgetter("sent_at_ms"),
-)
-
-
-class ReadContext(NamedTuple):
-    """The context of all messages of an upstream in one tick; with a shared key, they must be signed.
-
-    unix_ms          the receiver's clock since 1970; None: senders' clocks are not checked
-    last_read_s      the previous read: new messages came later
-    synchronized_s   the receiver's monotonic clock less the time since 1970, for the ends of windows
-    remembered       senders' clocks as the previous leader saw them
-    """
-
-    upstream: str
-    now_s: float
-    keys: Keyring = NO_KEYS
-    unix_ms: int | None = None
-    last_read_s: float = -inf
-    synchronized_s: float | None = None
-    remembered: Mapping[str, int] = {}
-
+_NO_OFFSET = SenderOffset(nan, nan, nan)
 
 Values = Mapping[str, bytes | None]
 """The raw value by sender; None: the key is absent."""
@@ -133,7 +40,7 @@ class Inbox:
     remembered   the clocks of senders without a message since this controller took over
     """
 
-    samples: Mapping[str, Received[SampleRecord]] = field(default_factory=dict)
+    samples: NewestSamples = field(default_factory=lambda: NewestSamples.none({}))
     reports: Mapping[str, Received[TrafficReport]] = field(default_factory=dict)
     remembered: SenderClocks = field(default_factory=dict)
     refusals: Mapping[str, Refused] = field(default_factory=dict)
@@ -141,34 +48,78 @@ class Inbox:
     refused: Mapping[str, int] = field(default_factory=dict)
 
 
+class Receipt(NamedTuple):
+    """The values that one tick has read for an upstream.
+
+    places    the place of each declared peer
+    samples   the value at each place; None: the key is absent
+    reports   the value of each load balancer
+    """
+
+    inbox: Inbox
+    context: ReadContext
+    places: Mapping[str, int]
+    samples: Sequence[bytes | None]
+    reports: Values
+
+
 def receive(inbox: Inbox, context: ReadContext, samples: Values, reports: Values) -> Inbox:
-    """Return the inbox after the values of one tick, without the senders that are no longer declared.
+    """Return one upstream's inbox after the values of one tick.
 
     `samples` has one entry for each declared peer, `reports` one for each load balancer.
     """
-    now_s = context.now_s
-    of_samples, of_reports = (inbox.remembered.get(kind, {}) for kind in ("samples", "reports"))
-    context = context._replace(remembered=of_samples)
-    new_samples, sample_refusals = _received(SAMPLES, inbox.samples, samples, context)
-    context = context._replace(remembered=of_reports)
-    new_reports, report_refusals = _received(REPORTS, inbox.reports, reports, context)
-    refusals = sample_refusals | report_refusals
+    places = {peer: place for place, peer in enumerate(samples)}
+    return receive_all([Receipt(inbox, context, places, [*samples.values()], reports)])[0]
+
+
+def receive_all(receipts: Sequence[Receipt]) -> list[Inbox]:
+    """Return the inboxes of several upstreams after the values of one tick.
+
+    They are without the senders that are no longer declared.
+    """
+    samples = newest_samples.receive(
+        [
+            SampleValues(
+                each.inbox.samples.aligned(each.places),
+                each.samples,
+                each.context,
+                each.inbox.remembered.get("samples", {}),
+            )
+            for each in receipts
+        ]
+    )
+    reports = _receive_reports(receipts)
+    return [_inbox(*each) for each in zip(receipts, samples, reports, strict=True)]
+
+
+def _inbox(
+    receipt: Receipt,
+    samples: tuple[NewestSamples, Mapping[str, Refused]],
+    reports: tuple[Mapping[str, Received[TrafficReport]], Mapping[str, Refused]],
+) -> Inbox:
+    before, now_s = receipt.inbox, receipt.context.now_s
+    (new_samples, refused_samples), (new_reports, refused_reports) = samples, reports
+    refusals = {
+        **{f"sample of {peer}": each for peer, each in refused_samples.items()},
+        **{f"traffic report of {lb}": each for lb, each in refused_reports.items()},
+    }
     return Inbox(
         samples=new_samples,
         reports=new_reports,
-        remembered={
-            "samples": _unheard(of_samples, samples, inbox.samples, new_samples),
-            "reports": _unheard(of_reports, reports, inbox.reports, new_reports),
-        },
+        remembered=_still_remembered(receipt, new_samples, new_reports) if before.remembered else {},
         refusals=refusals,
-        alarms=_lasting(inbox.alarms, now_s) | {source: (each, now_s) for source, each in refusals.items()},
-        refused=_counted(inbox.refused, [refusal.reason for refusal in refusals.values()]),
+        alarms={
+            **_lasting(before.alarms, now_s),
+            **{source: (each, now_s) for source, each in refusals.items()},
+        },
+        refused=_counted(before.refused, [refusal.reason for refusal in refusals.values()]),
     )
 
 
 def sender_clocks(inbox: Inbox) -> SenderClocks:
     """Return the latest time of each sender's clock, for the next leader."""
-    clocks = {"samples": _clocks(inbox.samples), "reports": _clocks(inbox.reports)}
+    reports = {lb: each.clock_ms for lb, each in inbox.reports.items() if each.clock_ms is not None}
+    clocks = {"samples": inbox.samples.clocks_ms(), "reports": reports}
     known = {kind: {**each, **inbox.remembered.get(kind, {})} for kind, each in clocks.items()}
     return {kind: each for kind, each in known.items() if each}
 
@@ -218,38 +169,23 @@ def _lasting(alarms: Mapping[str, tuple[Refused, float]], now_s: float) -> dict[
     }
 
 
-def _received(
-    kind: MessageKind[Message],
-    before: Mapping[str, Received[Message]],
-    values: Values,
-    context: ReadContext,
-) -> tuple[dict[str, Received[Message]], dict[str, Refused]]:
-    newest: dict[str, Received[Message]] = {}
-    refusals: dict[str, Refused] = {}
-    for name, value in values.items():
-        last = before.get(name)
-        received = last if value is None else _read(kind, name, value, last, context)
-        if isinstance(received, Refused):
-            refusals[f"{kind.name} of {name}"] = received
-            received = last
-        if received is not None:
-            newest[name] = received
-    return newest, refusals
-
-
-def _clocks(newest: Mapping[str, Received[Message]]) -> dict[str, int]:
-    return {name: each.clock_ms for name, each in newest.items() if each.clock_ms is not None}
-
-
-def _unheard(
-    remembered: Mapping[str, int],
-    values: Values,
-    before: Mapping[str, Received[Message]],
-    after: Mapping[str, Received[Message]],
-) -> Mapping[str, int]:
+def _still_remembered(
+    receipt: Receipt, samples: NewestSamples, reports: Mapping[str, Received[TrafficReport]]
+) -> SenderClocks:
     """Return the remembered clocks of senders without a new message."""
+    before = receipt.inbox
+    of_samples, of_reports = (before.remembered.get(kind, {}) for kind in ("samples", "reports"))
     return {
-        name: ms for name, ms in remembered.items() if name in values and after.get(name) is before.get(name)
+        "samples": {
+            peer: ms
+            for peer, ms in of_samples.items()
+            if peer in receipt.places and samples.raw_of(peer) is before.samples.raw_of(peer)
+        },
+        "reports": {
+            lb: ms
+            for lb, ms in of_reports.items()
+            if lb in receipt.reports and reports.get(lb) is before.reports.get(lb)
+        },
     }
 
 
@@ -257,63 +193,96 @@ def _counted(counts: Mapping[str, int], reasons: Sequence[Reason]) -> Mapping[st
     return dict(Counter(counts) + Counter(reasons)) if reasons else counts
 
 
-def _read(
-    kind: MessageKind[Message], name: str, value: bytes, last: Received[Message] | None, context: ReadContext
-) -> Received[Message] | Refused:
-    """Return the sender's newest message after its `value` was read, or why the value is refused."""
-    text = context.keys.open_value(value, kind.key_name(context.upstream, name))
-    message = text if isinstance(text, Refused) else kind.decode(text)
-    if isinstance(message, Refused):
-        return message
-    if (message.upstream, kind.sender(message)) != (context.upstream, name):
-        whose = f"{message.upstream}/{kind.sender(message)}"
-        return Refused("name", f"the key holds the message of {whose}: two programs may share a name")
-    at_ms = kind.at_ms(message)
-    clock_ms = None if last is None else last.clock_ms
-    if last is not None and last.message.boot == message.boot:
-        if replay_guard.is_known(last.message, message):
-            return last
-        refused = replay_guard.within_run(last.message, message)
-        ended = last.ended
-    else:
-        clock_ms = max(
-            (ms for ms in (clock_ms, context.remembered.get(name)) if ms is not None), default=None
+class _NewReport(NamedTuple):
+    """A report that is its load balancer's newest one, and the earlier runs of that load balancer."""
+
+    receipt: int
+    lb: str
+    value: bytes
+    report: TrafficReport
+    ended: tuple[replay_guard.Run, ...]
+
+
+def _receive_reports(
+    receipts: Sequence[Receipt],
+) -> list[tuple[dict[str, Received[TrafficReport]], dict[str, Refused]]]:
+    """Return the newest report of each load balancer, by upstream, and the refusals."""
+    received: list[tuple[dict[str, Received[TrafficReport]], dict[str, Refused]]] = []
+    new: list[_NewReport] = []
+    for number, receipt in enumerate(receipts):
+        newest: dict[str, Received[TrafficReport]] = {}
+        refusals: dict[str, Refused] = {}
+        for lb, value in receipt.reports.items():
+            last = receipt.inbox.reports.get(lb)
+            if last is not None:
+                newest[lb] = last
+            if value is None or (last is not None and value == last.value):
+                continue
+            read = _read_report(receipt, lb, value, last)
+            if isinstance(read, Refused):
+                refusals[lb] = read
+            elif read is not None:
+                report, ended = read
+                new.append(_NewReport(number, lb, value, report, ended))
+        received.append((newest, refusals))
+    for each, arrived in zip(new, _arrivals(receipts, new), strict=True):
+        received[each.receipt][0][each.lb] = arrived
+    for number in {each.receipt for each in new if each.lb not in receipts[each.receipt].inbox.reports}:
+        # The order of the load balancers is the order in which their figures are summed.
+        newest, refusals = received[number]
+        received[number] = {lb: newest[lb] for lb in receipts[number].reports if lb in newest}, refusals
+    return received
+
+
+def _read_report(
+    receipt: Receipt, lb: str, value: bytes, last: Received[TrafficReport] | None
+) -> tuple[TrafficReport, tuple[replay_guard.Run, ...]] | Refused | None:
+    """Return a load balancer's newest report and its earlier runs; why it is refused; None: it is known."""
+    context = receipt.context
+    text = context.keys.open_value(value, derived_keys.lb(lb))
+    report = text if isinstance(text, Refused) else traffic_report.decode(text)
+    if isinstance(report, Refused):
+        return report
+    if (report.upstream, report.lb) != (context.upstream, lb):
+        return wrong_sender(report, report.lb)
+    remembered_ms = receipt.inbox.remembered.get("reports", {}).get(lb)
+    ended = judged(report, report.sent_at_ms, last, context, remembered_ms)
+    return ended if ended is None or isinstance(ended, Refused) else (report, ended)
+
+
+def _arrivals(receipts: Sequence[Receipt], new: Sequence[_NewReport]) -> list[Received[TrafficReport]]:
+    """Return the new reports with the estimated ends of their windows."""
+    contexts = [receipts[each.receipt].context for each in new]
+    offsets = [_offset_of_run(receipts[each.receipt].inbox.reports.get(each.lb), each.report) for each in new]
+    sent_s = np.array([each.report.sent_at_ms for each in new], dtype=float) / 1000
+    offset = SenderOffset.of(
+        sent_s,
+        last_read_s=np.array([each.last_read_s for each in contexts]),
+        seen_s=np.array([each.now_s for each in contexts]),
+        before=SenderOffset(*np.array(offsets, dtype=float).reshape(-1, 3).T),
+    )
+    ends_s = offset.received_s(sent_s, np.array([each.synchronized_s for each in contexts], dtype=float))
+    arrivals = []
+    bounds = np.stack(offset, axis=-1).tolist() if new else ()
+    for each, context, end_s, its in zip(new, contexts, ends_s.tolist(), bounds, strict=True):
+        # Without an earlier read, the report may have been there for long.
+        known = isfinite(context.last_read_s)
+        arrivals.append(
+            Received(
+                each.report,
+                context.now_s,
+                each.report.sent_at_ms,
+                each.ended,
+                end_s if known else None,
+                SenderOffset(*its) if known else None,
+                each.value,
+            )
         )
-        refused = _refused_run(message, at_ms, clock_ms, last, context)
-        ended = () if last is None else replay_guard.replaced(last.ended, last.message, message)
-    if refused is not None:
-        return refused
-    known = last.offset if last is not None and last.message.boot == message.boot else None
-    estimated_end_s, offset = _estimate_end(at_ms, known, context)
-    return Received(message, context.now_s, at_ms, ended, estimated_end_s, offset)
+    return arrivals
 
 
-def _estimate_end(
-    at_ms: int, known: SenderOffset | None, context: ReadContext
-) -> tuple[float | None, SenderOffset | None]:
-    """Return the end of a new message's window, and the new bounds of its sender's clock."""
-    if not isfinite(context.last_read_s):
-        return None, None  # The message may have been there for long.
-    sent_s = at_ms / 1000
-    offset = SenderOffset.of(sent_s, last_read_s=context.last_read_s, seen_s=context.now_s, before=known)
-    return offset.received_s(sent_s, context.synchronized_s), offset
-
-
-def _refused_run(
-    message: Message,
-    at_ms: int,
-    clock_ms: int | None,
-    last: Received[Message] | None,
-    context: ReadContext,
-) -> Refused | None:
-    refused = None
-    if last is not None:
-        silent = replay_guard.gives_way(
-            last.message, context.now_s - last.arrived_s, at_ms=at_ms, heard_ms=clock_ms
-        )
-        refused = replay_guard.of_an_ended_run(
-            message, ended=last.ended, believed=last.message, silent=silent
-        )
-    if refused is None and context.unix_ms is not None:
-        refused = replay_guard.of_long_ago(at_ms, heard_ms=clock_ms, now_ms=context.unix_ms)
-    return refused
+def _offset_of_run(last: Received[TrafficReport] | None, report: TrafficReport) -> SenderOffset:
+    """Return the known bounds of the clock of a report's run."""
+    if last is None or last.offset is None or last.message.boot != report.boot:
+        return _NO_OFFSET
+    return last.offset

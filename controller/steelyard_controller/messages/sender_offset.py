@@ -20,6 +20,10 @@ the receiver saw a message.
 
 from typing import NamedTuple, Self
 
+import numpy as np
+
+from steelyard_controller.laws.snapshot import Floats
+
 # The rate at which bounds widen: NTP slews clocks by at most 0.0005; free clocks drift by 0.0001 at worst.
 DRIFT_RATE = 0.0005
 
@@ -30,30 +34,42 @@ ON_THE_WAY_S = 0.05
 class SenderOffset(NamedTuple):
     """Bounds of the receiver's clock less the sender's, in seconds, at the time `at_s`.
 
-    It is a tuple because a tick makes ten thousand of them.
+    Each is one sender's, or an array with those of many senders.
     """
 
-    low_s: float
-    high_s: float
-    at_s: float
+    low_s: Floats | float
+    high_s: Floats | float
+    at_s: Floats | float
 
     @classmethod
-    def of(cls, sent_s: float, *, last_read_s: float, seen_s: float, before: Self | None) -> Self:
-        """Return the bounds after a message of `sent_s` was seen; `before` has this run's previous bounds."""
+    def of(
+        cls,
+        sent_s: Floats | float,
+        *,
+        last_read_s: Floats | float,
+        seen_s: Floats | float,
+        before: Self | None,
+    ) -> Self:
+        """Return the bounds after messages of `sent_s` were seen.
+
+        `before` has the previous bounds of the senders' runs; NaN: a run has none.
+        """
         low_s, high_s = last_read_s - sent_s, seen_s - sent_s
         if before is not None:
-            drift_s = DRIFT_RATE * max(0.0, seen_s - before.at_s)
-            narrow = max(low_s, before.low_s - drift_s), min(high_s, before.high_s + drift_s)
-            if narrow[0] <= narrow[1]:
-                low_s, high_s = narrow
+            drift_s = DRIFT_RATE * np.maximum(0.0, seen_s - before.at_s)
+            # fmax and fmin pass over NaN.
+            low_now_s = np.fmax(low_s, before.low_s - drift_s)
+            high_now_s = np.fmin(high_s, before.high_s + drift_s)
+            agree = low_now_s <= high_now_s
+            low_s, high_s = np.where(agree, low_now_s, low_s), np.where(agree, high_now_s, high_s)
         return cls(low_s, high_s, seen_s)
 
-    def received_s(self, sent_s: float, synchronized_s: float | None) -> float:
-        """Return the sender's time by the receiver's clock; `synchronized_s` is the offset if both agree."""
-        offset_s = (self.low_s + self.high_s) / 2
-        if (
-            synchronized_s is not None
-            and self.low_s - ON_THE_WAY_S <= synchronized_s <= self.high_s + ON_THE_WAY_S
-        ):
-            offset_s = min(max(synchronized_s, self.low_s), self.high_s)
-        return sent_s + offset_s
+    def received_s(self, sent_s: Floats | float, synchronized_s: Floats | float) -> Floats:
+        """Return the senders' times by the receiver's clock.
+
+        `synchronized_s` is the offset if both clocks agree; NaN: unknown.
+        """
+        agree = (self.low_s - ON_THE_WAY_S <= synchronized_s) & (synchronized_s <= self.high_s + ON_THE_WAY_S)
+        within_s = np.minimum(np.maximum(synchronized_s, self.low_s), self.high_s)
+        received_s: Floats = sent_s + np.where(agree, within_s, (self.low_s + self.high_s) / 2)
+        return received_s

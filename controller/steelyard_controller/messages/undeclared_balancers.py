@@ -12,7 +12,8 @@ from steelyard_protocol import replay_guard
 from steelyard_protocol.traffic_report import TrafficReport
 from steelyard_protocol.wire import Refused
 
-from steelyard_controller.messages.inbox import Inbox, Received
+from steelyard_controller.messages.inbox import Inbox
+from steelyard_controller.messages.received import Received
 
 # A recorded report could be replayed for this long. A load balancer that restarts is back earlier.
 FORGOTTEN_AFTER_S = replay_guard.LENIENCE_MS / 1000

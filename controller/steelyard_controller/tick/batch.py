@@ -1,14 +1,16 @@
-"""The ticks of several upstreams at once: stepping their laws together costs a fraction. Pure."""
+"""The ticks of several upstreams at once: reading and stepping them together costs a fraction. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from steelyard_controller.laws.blend import Due, StepResult, step_upstreams
 from steelyard_controller.messages.inbox import RefusalChange
-from steelyard_controller.tick.cycle import Cycle, Observed
+from steelyard_controller.tick.cycle import Begun, Cycle, Observed
+from steelyard_controller.tick.observation import observe
 from steelyard_controller.tick.outcome import Outcome
 
 Done = TypeVar("Done")
+Part = TypeVar("Part")
 
 # The upstreams of one size step at once, and starting numpy takes a fifth of the step for a thousand servers
 # of ten sizes, a twentieth for eight thousand. Larger batches delay the first tables for nothing.
@@ -42,10 +44,10 @@ def advance(
     """Do one tick of each upstream, whose laws step by `step`; a failure of one stops no other.
 
     Returns the outcome and log lines of each upstream, or its exception. The text beside it says why the
-    laws stepped in parts, which takes longer; None: they stepped together.
+    upstreams were read or stepped in parts, which takes longer; None: all of them at once.
     """
 
-    def observe(cycle: Cycle) -> Observed:
+    def begin(cycle: Cycle) -> Begun:
         return cycle.observe(
             values, now_s=now_s, issued_at_ms=issued_at_ms, addresses=addresses.get(cycle.name, {})
         )
@@ -58,34 +60,44 @@ def advance(
             raise result
         return cycle.conclude(observation, result, term=term, issued_at_ms=issued_at_ms), observation.refusals
 
-    observed = [_or_error(observe, cycle) for cycle in cycles]
-    both = zip(cycles, observed, strict=True)
-    due = {cycle.name: observation.due for cycle, observation in both if isinstance(observation, Observed)}
-    results, error = _stepped(list(due.values()), step)
-    stepped = dict(zip(due, results, strict=True))
+    begun = [_or_error(begin, cycle) for cycle in cycles]
+    both = zip(cycles, begun, strict=True)
+    ready = [(cycle, each) for cycle, each in both if not isinstance(each, Exception)]
+    taken, not_read = _in_parts(ready, lambda some: observe(some, now_s))
+    results = iter(taken)
+    observed = [each if isinstance(each, Exception) else next(results) for each in begun]
+    due = {
+        cycle.name: observation.due
+        for cycle, observation in zip(cycles, observed, strict=True)
+        if isinstance(observation, Observed)
+    }
+    decided, not_stepped = _in_parts(list(due.values()), step)
+    stepped = dict(zip(due, decided, strict=True))
     fault = None
-    if error is not None and len(due) > 1:
-        fault = f"{len(due)} upstreams step in parts, which takes longer: together {error!r}"
+    if not_read is not None and len(ready) > 1:
+        fault = f"{len(ready)} upstreams are read in parts, which takes longer: together {not_read!r}"
+    elif not_stepped is not None and len(due) > 1:
+        fault = f"{len(due)} upstreams step in parts, which takes longer: together {not_stepped!r}"
     return [
         _or_error(conclude, cycle, observation) for cycle, observation in zip(cycles, observed, strict=True)
     ], fault
 
 
-def _stepped(
-    due: Sequence[Due], step: Callable[[Sequence[Due]], list[StepResult]]
-) -> tuple[Sequence[StepResult | Exception], Exception | None]:
-    """Return the result of each upstream or its exception, and why they could not step together.
+def _in_parts(
+    upstreams: Sequence[Part], act: Callable[[Sequence[Part]], Sequence[Done]]
+) -> tuple[Sequence[Done | Exception], Exception | None]:
+    """Return the result of each upstream or its exception, and why they could not act together.
 
-    After a failure each half steps by itself, down to the upstream that fails. So one among a thousand costs
-    three steps of all, and not a thousand single ones.
+    After a failure each half acts by itself, down to the upstream that fails. So one among a thousand costs
+    three times as much, and not a thousand single acts.
     """
-    together = _or_error(step, due)
+    together = _or_error(act, upstreams)
     if not isinstance(together, Exception):
         return together, None
-    if len(due) <= 1:
-        return [together] * len(due), together
-    half = len(due) // 2
-    return [*_stepped(due[:half], step)[0], *_stepped(due[half:], step)[0]], together
+    if len(upstreams) <= 1:
+        return [together] * len(upstreams), together
+    half = len(upstreams) // 2
+    return [*_in_parts(upstreams[:half], act)[0], *_in_parts(upstreams[half:], act)[0]], together
 
 
 def _or_error(act: Callable[..., Done], *arguments: object) -> Done | Exception:

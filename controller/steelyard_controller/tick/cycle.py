@@ -22,15 +22,17 @@ from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.laws.snapshot import Floats
 from steelyard_controller.laws.zones import Zoning
 from steelyard_controller.messages import inbox
-from steelyard_controller.messages.inbox import Inbox, RefusalChange
+from steelyard_controller.messages.inbox import Inbox, Receipt, RefusalChange
 from steelyard_controller.messages.keyring import Keyring
+from steelyard_controller.messages.received import NO_KEYS, ReadContext
 from steelyard_controller.messages.undeclared_balancers import FORGOTTEN_AFTER_S, UndeclaredBalancers
 from steelyard_controller.store.saved_state import SavedState
 from steelyard_controller.tick import upstream_faults, upstream_zones
 from steelyard_controller.tick.cpu_time import CpuTime
+from steelyard_controller.tick.declared_columns import DeclaredColumns
 from steelyard_controller.tick.outcome import Outcome
 from steelyard_controller.tick.request_counts import RequestCounts
-from steelyard_controller.tick.snapshot_builder import build_snapshot
+from steelyard_controller.tick.snapshot_builder import NONE_GIVEN, Place, SnapshotInput
 from steelyard_controller.tick.table_builder import TableBuilder
 from steelyard_controller.tick.unreported_indicators import UnreportedIndicators
 from steelyard_controller.tick.window_pairing import WindowPairing
@@ -40,8 +42,38 @@ PAUSE_TICKS = 2.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A tick that has begun: the upstream as it is declared now, and its values.
+
+    inbox       the messages before this tick
+    pairing     the pairing before this tick
+    receipt     the values; None: Memcached did not answer
+    announced   the values of load balancers whose first report is judged; None: there are none
+    """
+
+    upstream: Upstream
+    declared: DeclaredColumns
+    inbox: Inbox
+    pairing: WindowPairing
+    receipt: Receipt | None
+    announced: Receipt | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """The messages of a tick, and the state that follows from them; `refusals` began or ended."""
+
+    inbox: Inbox
+    undeclared: UndeclaredBalancers
+    balancer_changes: list[str]
+    zones: Zoning | None
+    refusals: list[RefusalChange]
+    snapshot: SnapshotInput
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """A tick that has begun; `refusals` are those that began or ended."""
+    """The input of the laws at a tick."""
 
     upstream: Upstream
     due: Due
@@ -57,7 +89,7 @@ class Cycle:
         declaration: Declaration,
         *,
         tick_s: float,
-        keys: Keyring = inbox.NO_KEYS,
+        keys: Keyring = NO_KEYS,
         load_balancers: tuple[str, ...] = LOAD_BALANCERS,
     ) -> None:
         self.name = name
@@ -76,7 +108,7 @@ class Cycle:
         """The requests by server that load balancers have reported here."""
         self.resolved: Mapping[str, str] = {}
         """The previous leader's IP address for each host name, if there was a previous leader."""
-        self._tick_s = tick_s
+        self.tick_s = tick_s
         self._keys = keys
         self._load_balancers = load_balancers
         self._followed_declaration = declaration
@@ -86,6 +118,7 @@ class Cycle:
         self._zones: Zoning | None = None
         self._named_peers = addresses_in_effect.named_peers(self._upstream)
         self._sample_keys = self._keys_of(declaration.upstream)
+        self._declared_columns: tuple[Upstream, DeclaredColumns] | None = None
         self._checked_declaration: Declaration | None = None
         self._has_names = False
         self._inbox = Inbox()
@@ -235,8 +268,8 @@ class Cycle:
         now_s: float,
         issued_at_ms: int,
         addresses: Mapping[str, str],
-    ) -> Observed:
-        """Begin a tick: take up the values from Memcached, and return the input of the laws.
+    ) -> Begun:
+        """Begin a tick: follow the declaration, and find the upstream's values among those from Memcached.
 
         values      the values by key; None: Memcached did not answer
         now_s       the receiver's monotonic clock
@@ -244,34 +277,87 @@ class Cycle:
                     the table
         """
         upstream = self._follow(addresses)
-        before = self._inbox
-        self._inbox = self._receive(upstream, values, now_s, issued_at_ms)
-        due = self._pairing.due(
-            self._inbox.samples, self._inbox.reports.values(), now_s=now_s, tick_s=self._tick_s
+        declared = self._columns_of(upstream)
+        receipt = announced = None
+        if values is None:
+            self._read_since_s = None
+        else:
+            context = self._read_context(now_s, issued_at_ms)
+            samples = [values.get(self._sample_keys[peer]) for peer in declared.ids]
+            reports = self._reports(values, self._reporting(upstream))
+            receipt = Receipt(self._inbox, context, declared.places, samples, reports)
+            if self._undeclared.announced:
+                names = self._declared(upstream)
+                others = [lb for lb in self._undeclared.announced if lb not in names]
+                announced = Receipt(Inbox(), context, {}, (), self._reports(values, others))
+        return Begun(
+            upstream=upstream,
+            declared=declared,
+            inbox=self._inbox,
+            pairing=self._pairing,
+            receipt=receipt,
+            announced=announced,
         )
-        self._zones, flows = upstream_zones.follow(
-            self._zones, self._zone_names, upstream.peers, self._inbox, now_s=now_s, tick_s=self._tick_s
+
+    def receive(self, begun: Begun, received: Inbox | None, tried: Inbox | None, *, now_s: float) -> Received:
+        """Return the messages of the tick, with those of undeclared load balancers.
+
+        received   the inbox after the values of `begun.receipt`
+        tried      an inbox with the reports of the announced load balancers alone
+        """
+        undeclared, changes = self._undeclared, list[str]()
+        if received is None or begun.receipt is None:
+            samples = begun.inbox.samples.aligned(begun.declared.places)
+            received = replace(begun.inbox, samples=samples, refusals={})
+        elif undeclared.heard_s or undeclared.announced:
+            undeclared, received = undeclared.after(
+                received,
+                tried or Inbox(),
+                self._declared(begun.upstream),
+                now_s=begun.receipt.context.now_s,
+                unix_ms=begun.receipt.context.unix_ms,
+            )
+            changes = self._undeclared.changes(undeclared)
+        zones, flows = upstream_zones.follow(
+            self._zones, self._zone_names, begun.upstream.peers, received, now_s=now_s, tick_s=self.tick_s
         )
-        snapshot = build_snapshot(
-            self._inbox,
-            upstream.peers,
-            now_s=now_s,
-            tick_s=self._tick_s,
-            due=due,
-            knees=upstream.knees,
-            pinned=self._pins(upstream),
-            published=self._followed_weights(upstream, flows),
-            max_conns=upstream.max_conns,
+        return Received(
+            inbox=received,
+            undeclared=undeclared,
+            balancer_changes=changes,
+            zones=zones,
+            refusals=inbox.refusal_changes(begun.inbox, received),
+            snapshot=SnapshotInput(
+                begun.declared,
+                received,
+                self._pins(begun.upstream),
+                self._followed_weights(begun.upstream, zones, flows),
+            ),
         )
+
+    def keep(self, begun: Begun, received: Received, pairing: WindowPairing, place: Place) -> Observed:
+        """Keep the messages of the tick and their pairing; return the input of the laws."""
+        snapshot = place.batch.snapshot(place.row)
+        self._inbox, self._pairing, self._zones = received.inbox, pairing, received.zones
+        if begun.receipt is not None:
+            self._undeclared, self.balancer_changes = received.undeclared, received.balancer_changes
         self._unreported = self._unreported.after(
-            snapshot, are_declared=upstream.indicators is not None, sampled=bool(due)
+            snapshot,
+            are_declared=begun.upstream.indicators is not None,
+            sampled=place.sampled,
         )
-        new = (each.message for each in self._inbox.reports.values() if each.arrived_s == now_s)
+        new = (each.message for each in received.inbox.reports.values() if each.arrived_s == snapshot.t_s)
         self.requests = self.requests.after(snapshot.ids, new)
         return Observed(
-            upstream=upstream,
-            due=Due(laws=self._laws, memories=self._memories, snapshot=snapshot),
-            refusals=inbox.refusal_changes(before, self._inbox),
+            upstream=begun.upstream,
+            due=Due(
+                laws=self._laws,
+                memories=self._memories,
+                snapshot=snapshot,
+                batch=place.batch,
+                row=place.row,
+            ),
+            refusals=received.refusals,
         )
 
     def conclude(self, observed: Observed, stepped: StepResult, *, term: int, issued_at_ms: int) -> Outcome:
@@ -335,64 +421,50 @@ class Cycle:
         )
         return upstream
 
-    def _receive(
-        self, upstream: Upstream, values: Mapping[str, bytes] | None, now_s: float, unix_ms: int
-    ) -> Inbox:
-        if values is None:
-            self._read_since_s = None
-            return replace(self._inbox, refusals={})
+    def _columns_of(self, upstream: Upstream) -> DeclaredColumns:
+        if self._declared_columns is None or self._declared_columns[0] is not upstream:
+            columns = DeclaredColumns.of(upstream.peers, upstream.knees, upstream.max_conns)
+            self._declared_columns = upstream, columns
+        return self._declared_columns[1]
+
+    def _read_context(self, now_s: float, unix_ms: int) -> ReadContext:
+        """Note that Memcached is read now, and return the context of its values."""
         if self._read_since_s is None:
             self._read_since_s = now_s
         # Messages from the first tick, or from one after a pause, are kept but do not count as new, because
         # their age is unknown. The previous leader may have learnt from them, and a sample may be paired
         # with a report of another window. Both would move the weights at the very moment of a takeover.
-        unknown = now_s - self._last_read_s > PAUSE_TICKS * self._tick_s
+        unknown = now_s - self._last_read_s > PAUSE_TICKS * self.tick_s
         last_read_s, self._last_read_s = self._last_read_s, now_s
-        signed_at_ms = None if self._keys.shared is None else unix_ms
-
-        context = inbox.ReadContext(
+        return ReadContext(
             self.name,
-            now_s - self._tick_s if unknown else now_s,
+            now_s - self.tick_s if unknown else now_s,
             keys=self._keys,
-            unix_ms=signed_at_ms,
+            unix_ms=None if self._keys.shared is None else unix_ms,
             last_read_s=-math.inf if unknown else last_read_s,
             synchronized_s=now_s - unix_ms / 1000,
         )
 
-        def reports(lbs: Iterable[str]) -> dict[str, bytes | None]:
-            return {lb: values.get(wire.traffic_key(self.name, lb)) for lb in lbs}
-
-        samples = {peer.id: values.get(self._sample_keys[peer.id]) for peer in upstream.peers}
-        received = inbox.receive(self._inbox, context, samples, reports(self._reporting(upstream)))
-        before, self.balancer_changes = self._undeclared, []
-        if not before.heard_s and not before.announced:
-            return received
-        declared = self._declared(upstream)
-        others = reports(lb for lb in before.announced if lb not in declared)
-        tried = inbox.receive(Inbox(), context, {}, others)
-        self._undeclared, received = before.after(
-            received, tried, declared, now_s=now_s, unix_ms=signed_at_ms
-        )
-        self.balancer_changes = before.changes(self._undeclared)
-        return received
+    def _reports(self, values: Mapping[str, bytes], lbs: Iterable[str]) -> dict[str, bytes | None]:
+        return {lb: values.get(wire.traffic_key(self.name, lb)) for lb in lbs}
 
     def _pins(self, upstream: Upstream) -> Floats:
-        """Return the pins, k, on the scale S of the deciding law; NaN: not pinned."""
+        """Return the pins, k, on the scale S of the deciding law; NaN: not pinned; empty: none is."""
         if all(peer.pin is None for peer in upstream.peers):
-            return np.full(len(upstream.peers), math.nan)
+            return NONE_GIVEN
         deciding = upstream.law if upstream.blend is None else upstream.blend.law
         total = law_total(self._laws[deciding].parameters["S"], len(upstream.peers))
         pins = [math.nan if peer.pin is None else peer.pin / 100 * total for peer in upstream.peers]
         return np.array(pins, dtype=float)
 
-    def _followed_weights(self, upstream: Upstream, flows: Floats) -> Floats:
+    def _followed_weights(self, upstream: Upstream, zones: Zoning | None, flows: Floats) -> Floats:
         """Return the weights that traffic follows, k; NaN: none yet; empty: the law's own last decision.
 
         Shadow laws need them. So does any law if load balancers of other zones follow other weights than
         the published ones; `flows` has the requests/s from each zone to each.
         """
-        if self.outcome is None or (self._zones is None and len(self._laws) == 1):
-            return np.empty(0)
+        if self.outcome is None or (zones is None and len(self._laws) == 1):
+            return NONE_GIVEN
         table = {peer.id: float(peer.weight) for peer in self.outcome.table.peers}
         weights = np.array([table.get(peer.id, math.nan) for peer in upstream.peers], dtype=float)
-        return weights if self._zones is None else self._zones.followed(weights, flows)
+        return weights if zones is None else zones.followed(weights, flows)

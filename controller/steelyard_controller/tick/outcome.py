@@ -16,7 +16,8 @@ from steelyard_controller.laws.explanation import explain
 from steelyard_controller.laws.headroom import Headroom, headroom
 from steelyard_controller.laws.snapshot import Snapshot
 from steelyard_controller.laws.zones import Zoning
-from steelyard_controller.messages.inbox import Inbox, Message, Received, is_silent
+from steelyard_controller.messages.inbox import Inbox
+from steelyard_controller.messages.received import Message, Received, is_silent
 from steelyard_controller.tick.snapshot_builder import Utilizations, in_band_utilization, sampled_utilization
 
 # Reported indicators are shown even if they are undeclared: the four, and as many more as one server has.

@@ -1,4 +1,4 @@
-"""Builds the snapshot for the laws from the inbox.
+"""Builds the snapshots for the laws from the inboxes: those of many upstreams at once, in columns.
 
 Pure. A sample counts as new at one tick only: when the report of its window is
 there too (`window_pairing`), or else when it arrives. A traffic report counts
@@ -16,11 +16,16 @@ named utilizations become further indicators. A named metric becomes one only if
 it is declared, because only then is it known to be a utilization. With the
 declared indicator `max_conns`, such a peer's value is its requests in flight
 divided by its `max_conns`: this stands in for the agent's "running".
+
+The figures of all upstreams are computed in flat columns, one upstream after the other. Upstreams with the
+same number of servers and the same indicators then share a batch, in which each is a row.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import UNSET, UnsetType
@@ -28,14 +33,15 @@ from steelyard_protocol.sample_record import INDICATOR_NAME, INDICATORS, MAX_FUR
 from steelyard_protocol.traffic_report import TrafficReport
 
 from steelyard_controller.declarations.upstream import IN_FLIGHT_INDICATOR, Peer
-from steelyard_controller.laws.snapshot import Bools, Floats, Ints, Snapshot
-from steelyard_controller.messages.inbox import Inbox, Received, is_silent
-from steelyard_controller.tick.window_pairing import DueSample
+from steelyard_controller.laws.snapshot import Batch, Bools, Floats, Ints, Snapshot
+from steelyard_controller.messages import newest_samples
+from steelyard_controller.messages.inbox import Inbox
+from steelyard_controller.messages.received import Received
+from steelyard_controller.tick.declared_columns import DeclaredColumns
+from steelyard_controller.tick.window_pairing import DueSamples, arrived_samples
 
 # A load balancer whose last report is older than this many ticks is left out of the sums.
 LATE_REPORT_TICKS = 3
-
-Row = tuple[float | None, ...]
 
 Utilizations = Mapping[str, float | None]
 """Utilizations by indicator: the four, and any others that a server reports; None: cannot be measured."""
@@ -47,7 +53,26 @@ NONE_GIVEN: Floats = np.empty(0)
 # The prefix of ORCA's named utilizations; nginx reports them beside the named metrics.
 _UTILIZATION_PREFIX = "utilization."
 
-_NO_CAPACITY: Row = (None,) * len(INDICATORS)
+
+class SnapshotInput(NamedTuple):
+    """The input of one upstream's snapshot.
+
+    pinned      the snapshot's column; empty: no peer is pinned
+    published   the snapshot's column; empty: the law's own last decision
+    """
+
+    declared: DeclaredColumns
+    inbox: Inbox
+    pinned: Floats = NONE_GIVEN
+    published: Floats = NONE_GIVEN
+
+
+class Place(NamedTuple):
+    """An upstream's row of a batch; `sampled`: some of its samples are new."""
+
+    batch: Batch
+    row: int
+    sampled: bool
 
 
 def build_snapshot(
@@ -56,135 +81,121 @@ def build_snapshot(
     *,
     now_s: float,
     tick_s: float,
-    due: Mapping[str, DueSample] | None = None,
     knees: Mapping[str, float | None] = THE_FOUR,
-    pinned: Floats = NONE_GIVEN,
-    published: Floats = NONE_GIVEN,
     max_conns: int | None = None,
 ) -> Snapshot:
-    """Return the snapshot of the tick at `now_s`; every array is in the order of `peers`.
+    """Return one upstream's snapshot of the tick at `now_s`: all samples that arrived at it are new.
 
-    due         the samples that are new at this tick; None: those that arrived at it
-    knees       the declared knee of each indicator that counts, in the order of the columns
-    pinned      the snapshot's column; empty: no peer is pinned
-    published   the snapshot's column; empty: the law's own last decision
-    max_conns   the limit of peers without one of their own
+    Arguments are those of `DeclaredColumns.of`.
     """
-    if due is None:
-        due = _arrived_samples(inbox, now_s)
-    names = tuple(knees)
-    new_reports = [received.message for received in inbox.reports.values() if received.arrived_s == now_s]
-    rows = _in_band_rows(inbox, peers, new_reports, names, now_s=now_s, tick_s=tick_s)
-    samples = _sample_columns(inbox, peers, due, names, rows)
-    utilization = _table(rows, len(names))
-    traffic = _traffic_columns(inbox, peers, now_s=now_s, tick_s=tick_s)
-    if IN_FLIGHT_INDICATOR in names and new_reports:
-        silent = [is_silent(inbox.samples.get(peer.id), now_s=now_s, tick_s=tick_s) for peer in peers]
-        judged = np.array(silent, dtype=bool) & ~samples.leaving & ~np.isnan(traffic["completed"])
-        limits = np.array([peer.max_conns or max_conns or np.nan for peer in peers])
-        share = np.minimum(traffic["in_flight"] / limits, MAX_FURTHER_UTILIZATION)
-        utilization[judged, names.index(IN_FLIGHT_INDICATOR)] = share[judged]
-    return Snapshot(
-        t_s=now_s,
-        tick_s=tick_s,
-        ids=tuple(peer.id for peer in peers),
-        indicators=names,
-        knees=np.array([np.nan if knee is None else knee for knee in knees.values()]),
-        utilization=utilization,
-        sample_age_ticks=samples.age_ticks,
-        capacity=_table(samples.capacity, len(INDICATORS)),
-        baseline=np.array(
-            [np.nan if peer.baseline is None else peer.baseline for peer in peers], dtype=float
-        ),
-        leaving=samples.leaving,
-        eligible=np.array([peer.state == "up" for peer in peers], dtype=bool),
-        pinned=pinned,
-        published=published,
-        up_s=samples.up_s,
-        **traffic,
-    )
+    declared = DeclaredColumns.of(peers, knees, max_conns)
+    inbox = replace(inbox, samples=inbox.samples.aligned(declared.places))
+    due = arrived_samples([inbox.samples], now_s=now_s)
+    ((batch, row, _),) = build_batches([SnapshotInput(declared, inbox)], due, now_s=now_s, tick_s=tick_s)
+    return batch.snapshot(row)
 
 
-def _arrived_samples(inbox: Inbox, now_s: float) -> dict[str, DueSample]:
-    """Return the samples that arrived at this tick, of servers that stay."""
+def build_batches(
+    inputs: Sequence[SnapshotInput], due: DueSamples, *, now_s: float, tick_s: float
+) -> list[Place]:
+    """Return the place of each upstream's snapshot of the tick at `now_s`.
+
+    `due` has the samples that are new at this tick, for all peers of these upstreams in turn.
+    """
+    alike: dict[tuple[int, tuple[str, ...]], list[int]] = defaultdict(list)
+    for number, each in enumerate(inputs):
+        alike[len(each.declared.ids), each.declared.indicators].append(number)
+    flat = _sample_columns(due) | _traffic_columns(inputs, now_s=now_s, tick_s=tick_s)
+    sizes = [len(each.declared.ids) for each in inputs]
+    first = np.cumsum([0, *sizes])
+    places: dict[int, Place] = {}
+    for (count, indicators), numbers in alike.items():
+        rows = first[numbers][:, None] + np.arange(count)
+        columns = {name: column[rows] for name, column in flat.items()}
+        some = [inputs[number] for number in numbers]
+        batch = Batch(
+            t_s=(now_s,) * len(some),
+            ids=tuple(each.declared.ids for each in some),
+            k=count,
+            indicators=indicators,
+            tick_s=tick_s,
+            report_age_ticks=0,
+            utilization=_utilization(due, rows, indicators),
+            knees=np.array([each.declared.knees for each in some]),
+            baseline=np.array([each.declared.baseline for each in some]),
+            eligible=np.array([each.declared.eligible for each in some]),
+            pinned=_given([each.pinned for each in some], count),
+            published=_given([each.published for each in some], count),
+            **columns,
+        )
+        is_due = due.is_due[rows]
+        sampled = np.logical_or.reduce(is_due, axis=1)
+        for row, (number, each) in enumerate(zip(numbers, some, strict=True)):
+            _take_in_band(batch, row, each, is_due[row], now_s=now_s, tick_s=tick_s)
+            places[number] = Place(batch, row, bool(sampled[row]))
+    return [places[number] for number in range(len(inputs))]
+
+
+def _given(columns: Sequence[Floats], count: int) -> Floats:
+    """Return optional columns as an array, m x k, with NaN for an empty one."""
+    given = np.full((len(columns), count), np.nan)
+    for row, column in enumerate(columns):
+        if column.size:
+            given[row] = column
+    return given
+
+
+def _sample_columns(due: DueSamples) -> dict[str, Any]:
+    """Return the columns that samples fill, N peers each, without their utilization."""
+    leaving = due.figures[newest_samples.LEAVING] == 1
+    counts = due.is_due & ~leaving
     return {
-        peer: DueSample(received, 0)
-        for peer, received in inbox.samples.items()
-        if received.arrived_s == now_s and not received.message.leaving
+        "leaving": leaving,
+        "sample_age_ticks": np.where(counts, due.age_ticks, 0),
+        "up_s": np.where(counts, due.figures[newest_samples.UP_S], np.nan),
+        # A load goes with the limits that it was measured against.
+        "capacity": due.figures[newest_samples.CAPACITY].T,
     }
 
 
-def _in_band_rows(
-    inbox: Inbox,
-    peers: Sequence[Peer],
-    reports: Iterable[TrafficReport],
-    names: tuple[str, ...],
-    *,
-    now_s: float,
-    tick_s: float,
-) -> list[Row]:
-    """Return a row of utilizations for each peer: of silent ones what they report in their responses."""
-    unknown: Row = (None,) * len(names)
-    # Lists, because filling an array row by row takes ten times as long.
-    rows = [unknown] * len(peers)
-    loaded = [report for report in reports if report.loads]
-    if not loaded:
-        return rows
-    for row, peer in enumerate(peers):
-        if is_silent(inbox.samples.get(peer.id), now_s=now_s, tick_s=tick_s):
-            reported = in_band_utilization(loaded, peer.id, names)
+def _utilization(due: DueSamples, rows: Ints, indicators: tuple[str, ...]) -> Floats:
+    """Return the utilizations of the due samples of the peers in these rows, m x k x n; NaN for others."""
+    counts = due.is_due & (due.figures[newest_samples.LEAVING] != 1)
+    four = np.where(counts, due.figures[newest_samples.UTILIZATION], np.nan).T[rows]
+    if indicators == INDICATORS:
+        return four
+    utilization = np.full((*rows.shape, len(indicators)), np.nan)
+    for column, name in enumerate(indicators):
+        if name in INDICATORS:
+            utilization[..., column] = four[..., INDICATORS.index(name)]
+        else:
+            named = [[due.further[place].get(name) for place in its] for its in rows.tolist()]
+            utilization[..., column] = np.where(counts[rows], np.array(named, dtype=float), np.nan)
+    return utilization
+
+
+def _take_in_band(
+    batch: Batch, row: int, upstream: SnapshotInput, is_due: Bools, *, now_s: float, tick_s: float
+) -> None:
+    """Put in the utilizations that servers without an agent, or with a silent one, report in responses."""
+    inbox, declared = upstream.inbox, upstream.declared
+    new = [received.message for received in inbox.reports.values() if received.arrived_s == now_s]
+    loaded = [report for report in new if report.loads]
+    by_in_flight = IN_FLIGHT_INDICATOR in batch.indicators and bool(new)
+    if not loaded and not by_in_flight:
+        return
+    silent = inbox.samples.silent(now_s=now_s, tick_s=tick_s) & ~batch.leaving[row]
+    if loaded:
+        for place in np.flatnonzero(silent & ~is_due).tolist():
+            reported = in_band_utilization(loaded, declared.ids[place], batch.indicators)
             if reported is not None:
-                rows[row] = tuple(map(reported.get, names))
-    return rows
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _SampleColumns:
-    capacity: list[Row]
-    leaving: Bools
-    up_s: Floats
-    age_ticks: Ints
-
-
-def _sample_columns(
-    inbox: Inbox,
-    peers: Sequence[Peer],
-    due: Mapping[str, DueSample],
-    names: tuple[str, ...],
-    rows: list[Row],
-) -> _SampleColumns:
-    """Return the columns that samples fill; put the utilizations of the due ones into `rows`."""
-    count = len(peers)
-    unknown: Row = (None,) * len(names)
-    columns = _SampleColumns(
-        capacity=[_NO_CAPACITY] * count,
-        leaving=np.zeros(count, dtype=bool),
-        up_s=np.full(count, np.nan),
-        age_ticks=np.zeros(count, dtype=np.int64),
-    )
-    for row, peer in enumerate(peers):
-        received = inbox.samples.get(peer.id)
-        if received is None:
-            continue
-        fresh = due.get(peer.id)
-        # A load goes with the limits that it was measured against.
-        message = received.message if fresh is None else fresh.sample.message
-        columns.capacity[row] = message.capacity
-        columns.leaving[row] = received.message.leaving
-        if received.message.leaving:
-            rows[row] = unknown
-        elif fresh is not None:
-            rows[row] = _sampled_row(message, names)
-            columns.age_ticks[row] = fresh.age_ticks
-            if message.up_s is not None:
-                columns.up_s[row] = message.up_s
-    return columns
-
-
-def _sampled_row(record: SampleRecord, names: tuple[str, ...]) -> Row:
-    if names == INDICATORS:
-        return record.utilization
-    return tuple(map(sampled_utilization(record).get, names))
+                batch.utilization[row, place] = [
+                    np.nan if value is None else value for value in map(reported.get, batch.indicators)
+                ]
+    if by_in_flight:
+        judged = silent & ~np.isnan(batch.completed[row])
+        share = np.minimum(batch.in_flight[row] / declared.max_conns, MAX_FURTHER_UTILIZATION)
+        batch.utilization[row, judged, batch.indicators.index(IN_FLIGHT_INDICATOR)] = share[judged]
 
 
 def sampled_utilization(record: SampleRecord) -> Utilizations:
@@ -232,42 +243,49 @@ def _mean(values: Sequence[tuple[int, float | UnsetType]]) -> float | None:
     return sum(weight * value for weight, value in known) / weights if known else None
 
 
-def _table(rows: list[Row], width: int) -> Floats:
-    """Return the rows as an array of this width; None becomes NaN."""
-    return np.array(rows, dtype=float).reshape(len(rows), width)
-
-
-def _traffic_columns(inbox: Inbox, peers: Sequence[Peer], *, now_s: float, tick_s: float) -> dict[str, Any]:
-    """Return the snapshot's columns from the traffic reports, by name."""
-    count = len(peers)
-    # The last place takes the figures of servers that are not among these peers.
+def _traffic_columns(inputs: Sequence[SnapshotInput], *, now_s: float, tick_s: float) -> dict[str, Floats]:
+    """Return the snapshots' columns from the traffic reports by name, N peers each."""
+    sizes = [len(each.declared.ids) for each in inputs]
+    first, count = np.cumsum([0, *sizes]).tolist(), sum(sizes)
+    # The last place takes the figures of servers that are not among the peers.
     completed, failed, in_flight, latencies_s, timed, cost = np.zeros((6, count + 1))
     reported = np.zeros(count + 1, dtype=bool)
-    places = {peer.id: row for row, peer in enumerate(peers)}
-    ids: Sequence[str] = ()
-    rows = np.empty(0, dtype=np.intp)
-    for received in current_reports(inbox, now_s=now_s, tick_s=tick_s):
-        report = received.message
-        if report.ids != ids:  # Load balancers with the same table have the same ids.
-            ids = report.ids
-            rows = np.array([places.get(peer, count) for peer in ids], dtype=np.intp)
-        per_tick = tick_s / report.interval_s
-        done = np.array(report.completed, dtype=float)
-        median_ms = np.array(report.latency_p50_ms, dtype=float)
-        latency_ms = np.where(np.isnan(median_ms), np.array(report.latency_ms, dtype=float), median_ms)
+    current = [current_reports(each.inbox, now_s=now_s, tick_s=tick_s) for each in inputs]
+    # One report of each upstream at a time, so that each sum is in the order of the load balancers.
+    for turn in range(max(map(len, current), default=0)):
+        numbers = [number for number, its in enumerate(current) if len(its) > turn]
+        reports = [current[number][turn].message for number in numbers]
+        rows = np.concatenate(
+            [
+                inputs[number].declared.rows_of(report.ids, first[number], otherwise=count)
+                for number, report in zip(numbers, reports, strict=True)
+            ]
+        )
+        lengths = [len(report.ids) for report in reports]
+        per_tick = np.repeat([tick_s / report.interval_s for report in reports], lengths)
+        done = _joined(report.completed for report in reports)
+        median_ms = _joined(report.latency_p50_ms for report in reports)
+        mean_ms = _joined(report.latency_ms for report in reports)
+        latency_ms = np.where(np.isnan(median_ms), mean_ms, median_ms)
         has_latency = ~np.isnan(latency_ms)
         reported[rows] = True
         completed[rows] += done * per_tick
-        failed[rows] += np.array(report.failed, dtype=float) * per_tick
-        in_flight[rows] += np.array(report.in_flight, dtype=float)
+        failed[rows] += _joined(report.failed for report in reports) * per_tick
+        in_flight[rows] += _joined(report.in_flight for report in reports)
         latencies_s[rows] += np.where(has_latency, done * latency_ms / 1000, 0.0)
         timed[rows] += np.where(has_latency, done, 0.0)
-        cost[rows] += np.nan if report.cost is None else np.array(report.cost, dtype=float) * per_tick
+        costs = (report.cost or [np.nan] * len(report.ids) for report in reports)
+        cost[rows] += _joined(costs) * per_tick
     latency_s = np.divide(latencies_s, timed, out=np.full(count + 1, np.nan), where=timed > 0)
     completed[~reported] = np.nan
     cost[~reported] = np.nan
     columns = {"completed": completed, "failed": failed, "in_flight": in_flight, "latency_s": latency_s}
     return {name: column[:count] for name, column in {**columns, "cost": cost}.items()}
+
+
+def _joined(columns: Iterable[Sequence[float | None]]) -> Floats:
+    """Return columns one after the other; None becomes NaN."""
+    return np.array(list(chain.from_iterable(columns)), dtype=float)
 
 
 def current_reports(inbox: Inbox, *, now_s: float, tick_s: float) -> list[Received[TrafficReport]]:

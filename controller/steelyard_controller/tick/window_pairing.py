@@ -14,18 +14,25 @@ windows sees only some of the reports. Then a sample belongs to the report from
 the same tick, because the weights have not changed between the two. A sample
 without a report goes to the laws all the same, at an age without counts: the
 utilization of a server is known without them.
+
+The usual sample belongs to one of the latest reports. These samples are paired for all upstreams at once,
+window by window. Only samples that have to wait are looked at one by one.
 """
 
-from collections import deque
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from math import isnan, nan
 from typing import NamedTuple
 
-from steelyard_protocol.sample_record import SampleRecord
+import numpy as np
 from steelyard_protocol.traffic_report import TrafficReport
 
 from steelyard_controller.laws.pairing import OLDEST_TICKS
-from steelyard_controller.messages.inbox import Received
+from steelyard_controller.laws.snapshot import Bools, Floats, Ints
+from steelyard_controller.messages import newest_samples
+from steelyard_controller.messages.newest_samples import NewestSamples
+from steelyard_controller.messages.received import Received
 
 # A sample's instant may lie this share of a window beyond its report's window: consecutive windows may have
 # a gap of some milliseconds.
@@ -41,18 +48,11 @@ PATIENCE_PERIODS = 2.5
 # ones.
 UNPAIRED_SAMPLES = 10
 
-Sample = Received[SampleRecord]
+# The age of a sample that is not due.
+NOT_DUE = -1
 
 
-class DueSample(NamedTuple):
-    """A sample for the laws at this tick; its counts are those of `age_ticks` ago."""
-
-    sample: Sample
-    age_ticks: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Window:
+class _Window(NamedTuple):
     tick: int
     at_s: float
     end_s: float
@@ -61,104 +61,173 @@ class _Window:
     within_s: float
 
 
-class WindowPairing:
-    """The samples of one upstream that wait for their report, and the windows of the latest reports."""
+# No sample's instant lies in it.
+_NO_WINDOW = _Window(0, nan, nan, nan, nan, nan)
 
-    def __init__(self) -> None:
-        self._tick = 0
-        self._windows: deque[_Window] = deque()
-        self._overdue_s = 0.0
-        self._served: Collection[str] = ()
-        self._waiting: dict[str, deque[Sample]] = {}
-        self._unpaired: dict[str, int] = {}
+
+class _Waiting(NamedTuple):
+    """A sample that waits for its report: its column of figures, and its utilizations beside the four."""
+
+    figures: Floats
+    further: Mapping[str, float | None]
+
+    @property
+    def arrived_s(self) -> float:
+        return float(self.figures[newest_samples.ARRIVED_S])
+
+    @property
+    def interval_s(self) -> float:
+        return float(self.figures[newest_samples.INTERVAL_S])
+
+    @property
+    def window_end_s(self) -> float:
+        end_s = float(self.figures[newest_samples.WINDOW_END_S])
+        return self.arrived_s if isnan(end_s) else end_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DueSamples:
+    """The samples for the laws at this tick, of one or more upstreams one after the other, N peers in all.
+
+    figures     `newest_samples.FIGURES` x N: of the due samples, and of the newest ones of other peers
+    further     N, utilizations beside the four, likewise
+    age_ticks   N, the counts of a due sample are those of this many ticks ago; `NOT_DUE`: it is not due
+    """
+
+    figures: Floats
+    further: list[Mapping[str, float | None]]
+    age_ticks: Ints
+
+    @property
+    def is_due(self) -> Bools:
+        """Return for each peer whether its sample is due."""
+        is_due: Bools = self.age_ticks != NOT_DUE
+        return is_due
+
+    def replace(self, place: int, sample: _Waiting, age_ticks: int) -> None:
+        """Put in a peer's sample that has waited."""
+        leaving = self.figures[newest_samples.LEAVING, place]
+        self.figures[:, place] = sample.figures
+        self.figures[newest_samples.LEAVING, place] = leaving
+        self.further[place] = sample.further
+        self.age_ticks[place] = age_ticks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowPairing:
+    """The samples of one upstream that wait, and the windows of the latest reports; immutable.
+
+    windows     oldest first
+    overdue_s   the time from which the next report is overdue
+    reports     the latest new reports
+    waiting     by peer, the oldest first
+    counts      by peer, the unpaired samples less twice the paired ones
+    """
+
+    tick: int = 0
+    windows: tuple[_Window, ...] = ()
+    overdue_s: float = 0.0
+    reports: tuple[TrafficReport, ...] = ()
+    waiting: Mapping[str, tuple[_Waiting, ...]] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def unpaired(self) -> list[str]:
         """Return the peers most of whose samples find no report, though they have requests."""
-        return sorted(peer for peer, count in self._unpaired.items() if count >= UNPAIRED_SAMPLES)
+        return sorted(peer for peer, count in self.counts.items() if count >= UNPAIRED_SAMPLES)
 
-    def due(
-        self,
-        samples: Mapping[str, Sample],
-        reports: Iterable[Received[TrafficReport]],
-        *,
-        now_s: float,
-        tick_s: float,
-    ) -> dict[str, DueSample]:
-        """Return the samples that are due at this tick, by peer; call it once a tick.
-
-        Messages received at `now_s` are new. A peer that is missing from `samples` is forgotten.
-        """
-        self._tick += 1
-        self._take_reports([each for each in reports if each.arrived_s == now_s], now_s, tick_s)
-        served = self._served if now_s <= self._overdue_s else ()
-        due_now = {}
-        for peer, sample in samples.items():
-            if sample.arrived_s == now_s and not sample.message.leaving:
-                window = self._window_of(sample, tick_s)
-                if window is not None:
-                    # The usual case: the sample waits for nothing, and supersedes those that wait.
-                    self._waiting.pop(peer, None)
-                    self._note_paired(peer, int(peer in served))
-                    due_now[peer] = DueSample(sample, self._tick - window.tick)
-                    continue
-                self._waiting.setdefault(peer, deque(maxlen=MOST_WAITING)).append(sample)
-                if peer in served:
-                    self._unpaired[peer] = min(2 * UNPAIRED_SAMPLES, self._unpaired.get(peer, 0) + 1)
-            waiting = self._waiting.get(peer)
-            if waiting:
-                due = self._first_due(peer, waiting, now_s, tick_s)
-                if due is not None:
-                    due_now[peer] = due
-        self._forget(samples.keys())
-        return due_now
-
-    def _take_reports(self, new: list[Received[TrafficReport]], now_s: float, tick_s: float) -> None:
-        """Note the window of the new reports, and the peers with requests in it."""
-        while self._windows and self._windows[0].tick < self._tick - OLDEST_TICKS:
-            self._windows.popleft()
+    def after(
+        self, reports: Iterable[Received[TrafficReport]], *, now_s: float, tick_s: float
+    ) -> "WindowPairing":
+        """Begin the next tick with its reports; those received at `now_s` are new."""
+        tick = self.tick + 1
+        windows = self.windows
+        if windows and windows[0].tick < tick - OLDEST_TICKS:
+            windows = tuple(window for window in windows if window.tick >= tick - OLDEST_TICKS)
+        new = [each for each in reports if each.arrived_s == now_s]
         if not new:
-            return
+            return replace(self, tick=tick, windows=windows)
         weighed = [(1 + sum(each.message.completed), each) for each in new]
         total = sum(weight for weight, _ in weighed)
         end_s = sum(weight * each.window_end_s for weight, each in weighed) / total
         span_s = sum(weight * each.message.interval_s for weight, each in weighed) / total
         within_s = (0.5 + TOLERANCE_WINDOWS) * span_s
-        self._windows.append(_Window(self._tick, now_s, end_s, span_s, end_s - span_s / 2, within_s))
-        self._overdue_s = now_s + span_s + tick_s / 2
-        self._served = {
-            peer
-            for each in new
-            for peer, completed, failed in zip(
-                each.message.ids, each.message.completed, each.message.failed, strict=True
-            )
-            if completed or failed
-        }
+        return WindowPairing(
+            tick=tick,
+            windows=(*windows, _Window(tick, now_s, end_s, span_s, end_s - span_s / 2, within_s)),
+            overdue_s=now_s + span_s + tick_s / 2,
+            reports=tuple(each.message for each in new),
+            waiting=self.waiting,
+            counts=self.counts,
+        )
 
-    def _first_due(self, peer: str, waiting: deque[Sample], now_s: float, tick_s: float) -> DueSample | None:
+    def settle(
+        self,
+        samples: NewestSamples,
+        arrived: Bools,
+        due: DueSamples,
+        first: int,
+        *,
+        now_s: float,
+        tick_s: float,
+    ) -> "WindowPairing":
+        """Let the arrived samples wait that are not due; put those into `due` whose wait is over.
+
+        `arrived` and `due` are of several upstreams; the peers of this one begin at `first`.
+        """
+        served = self._served() if now_s <= self.overdue_s else ()
+        waiting, counts = dict(self.waiting), dict(self.counts)
+
+        def note_paired(peer: str, more: int) -> None:
+            if peer in counts:
+                counts[peer] = max(0, min(2 * UNPAIRED_SAMPLES, counts[peer] + more) - 2)
+
+        for place, peer in enumerate(samples.places, first):
+            if arrived[place]:
+                if due.age_ticks[place] != NOT_DUE:
+                    # The usual case: the sample waits for nothing, and supersedes those that wait.
+                    waiting.pop(peer, None)
+                    note_paired(peer, int(peer in served))
+                    continue
+                sample = _Waiting(due.figures[:, place].copy(), due.further[place])
+                waiting[peer] = (*waiting.get(peer, ()), sample)[-MOST_WAITING:]
+                if peer in served:
+                    counts[peer] = min(2 * UNPAIRED_SAMPLES, counts.get(peer, 0) + 1)
+            its = waiting.get(peer)
+            if not its:
+                continue
+            turn = self._turn(its, now_s, tick_s)
+            if turn is None:
+                continue
+            if turn.is_paired:
+                note_paired(peer, 0)
+            # The sample supersedes the earlier ones.
+            waiting[peer] = its[turn.position + 1 :]
+            if turn.age_ticks != NOT_DUE:
+                due.replace(place, its[turn.position], turn.age_ticks)
+        return replace(
+            self,
+            waiting={peer: its for peer, its in waiting.items() if its and peer in samples},
+            counts={peer: count for peer, count in counts.items() if peer in samples},
+        )
+
+    def _turn(self, waiting: Sequence[_Waiting], now_s: float, tick_s: float) -> "_Turn | None":
+        """Return the sample whose turn it is; None: all of them go on waiting."""
         for position in range(len(waiting) - 1, -1, -1):
             window = self._window_of(waiting[position], tick_s)
             if window is not None:
-                self._note_paired(peer, 0)
-                return DueSample(_taken(waiting, position), self._tick - window.tick)
-        patience_s = PATIENCE_PERIODS * max(tick_s, waiting[0].message.interval_s)
+                return _Turn(position, self.tick - window.tick, is_paired=True)
+        patience_s = PATIENCE_PERIODS * max(tick_s, waiting[0].interval_s)
         if now_s - waiting[0].arrived_s < patience_s and self._may_come(waiting[-1], now_s):
             return None
-        taken = {self._tick - window.tick for window in self._windows}
-        unmet = next((age for age in range(OLDEST_TICKS + 1) if age not in taken), None)
-        if unmet is None:
-            waiting.clear()
-            return None
-        return DueSample(_taken(waiting, len(waiting) - 1), unmet)
+        taken = {self.tick - window.tick for window in self.windows}
+        unmet = next((age for age in range(OLDEST_TICKS + 1) if age not in taken), NOT_DUE)
+        return _Turn(len(waiting) - 1, unmet, is_paired=False)
 
-    def _note_paired(self, peer: str, more: int) -> None:
-        if peer in self._unpaired:
-            self._unpaired[peer] = max(0, min(2 * UNPAIRED_SAMPLES, self._unpaired[peer] + more) - 2)
-
-    def _window_of(self, sample: Sample, tick_s: float) -> _Window | None:
+    def _window_of(self, sample: _Waiting, tick_s: float) -> _Window | None:
         """Return the known window of a sample; None: there is none yet."""
-        end_s, span_s = sample.window_end_s, sample.message.interval_s
-        for window in reversed(self._windows):
+        end_s, span_s = sample.window_end_s, sample.interval_s
+        for window in reversed(self.windows):
             instant_s = end_s - min(span_s, window.span_s) / 2
             if abs(instant_s - window.middle_s) <= window.within_s:
                 return window
@@ -166,22 +235,91 @@ class WindowPairing:
                 return window
         return None
 
-    def _may_come(self, sample: Sample, now_s: float) -> bool:
+    def _may_come(self, sample: _Waiting, now_s: float) -> bool:
         """Return whether the report of the sample's window is still to come and not overdue."""
-        if not self._windows:
+        if not self.windows:
             return False
-        last = self._windows[-1]
-        instant_s = sample.window_end_s - min(sample.message.interval_s, last.span_s) / 2
-        return instant_s > last.end_s and now_s <= self._overdue_s
+        last = self.windows[-1]
+        instant_s = sample.window_end_s - min(sample.interval_s, last.span_s) / 2
+        return instant_s > last.end_s and now_s <= self.overdue_s
 
-    def _forget(self, peers: Collection[str]) -> None:
-        for by_peer in (self._waiting, self._unpaired):
-            for peer in by_peer.keys() - peers:
-                del by_peer[peer]
+    def _served(self) -> Collection[str]:
+        """Return the peers with requests in the latest reports."""
+        return {
+            peer
+            for report in self.reports
+            for peer, completed, failed in zip(report.ids, report.completed, report.failed, strict=True)
+            if completed or failed
+        }
 
 
-def _taken(waiting: deque[Sample], position: int) -> Sample:
-    """Take out a sample and the earlier ones, which it supersedes."""
-    for _ in range(position):
-        waiting.popleft()
-    return waiting.popleft()
+class _Turn(NamedTuple):
+    """The place of a sample among those that wait, and its age; `NOT_DUE`: no age is without counts."""
+
+    position: int
+    age_ticks: int
+    is_paired: bool
+
+
+def arrived_samples(samples: Sequence[NewestSamples], *, now_s: float) -> DueSamples:
+    """Return the samples that arrived at this tick, of servers that stay, as due at once."""
+    figures = np.concatenate([each.figures for each in samples], axis=1)
+    arrived = (figures[newest_samples.ARRIVED_S] == now_s) & (figures[newest_samples.LEAVING] == 0)
+    return DueSamples(
+        figures=figures,
+        further=list(chain.from_iterable(each.further for each in samples)),
+        age_ticks=np.where(arrived, 0, NOT_DUE),
+    )
+
+
+def due_samples(
+    pairings: Sequence[WindowPairing],
+    samples: Sequence[NewestSamples],
+    reports: Sequence[Iterable[Received[TrafficReport]]],
+    *,
+    now_s: float,
+    tick_s: float,
+) -> tuple[list[WindowPairing], DueSamples]:
+    """Return the samples of several upstreams that are due at this tick, and the pairings after it.
+
+    Messages received at `now_s` are new. A peer without a sample is forgotten.
+    """
+    after = [
+        pairing.after(its, now_s=now_s, tick_s=tick_s) for pairing, its in zip(pairings, reports, strict=True)
+    ]
+    due = arrived_samples(samples, now_s=now_s)
+    arrived = due.age_ticks != NOT_DUE
+    sizes = [len(each.raw) for each in samples]
+    due.age_ticks[:] = _ages(after, sizes, due.figures, arrived, tick_s)
+    waits = arrived & ~due.is_due
+    first = 0
+    for number, (pairing, size) in enumerate(zip(after, sizes, strict=True)):
+        if pairing.waiting or pairing.counts or waits[first : first + size].any():
+            after[number] = pairing.settle(samples[number], arrived, due, first, now_s=now_s, tick_s=tick_s)
+        first += size
+    return after, due
+
+
+def _ages(
+    pairings: Sequence[WindowPairing], sizes: Sequence[int], figures: Floats, arrived: Bools, tick_s: float
+) -> Ints:
+    """Return the ages of the arrived samples whose report is there, the latest report first."""
+    ages = np.full(len(arrived), NOT_DUE)
+    upstream_of = np.repeat(np.arange(len(sizes)), sizes)
+    tick = np.array([each.tick for each in pairings])
+    left = np.flatnonzero(arrived)
+    for back in range(1, OLDEST_TICKS + 2):
+        if not left.size:
+            break
+        windows = [each.windows[-back] if len(each.windows) >= back else _NO_WINDOW for each in pairings]
+        at, its = upstream_of[left], figures[:, left]
+        ticks, at_s, _, span_s, middle_s, within_s = np.array(windows, dtype=float)[at].T
+        arrived_s, end_s = its[newest_samples.ARRIVED_S], its[newest_samples.WINDOW_END_S]
+        instant_s = (
+            np.where(np.isnan(end_s), arrived_s, end_s)
+            - np.minimum(its[newest_samples.INTERVAL_S], span_s) / 2
+        )
+        belongs = (np.abs(instant_s - middle_s) <= within_s) | ((tick_s > span_s) & (at_s == arrived_s))
+        ages[left[belongs]] = (tick[at] - ticks.astype(np.int64))[belongs]
+        left = left[~belongs]
+    return ages

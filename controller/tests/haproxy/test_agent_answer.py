@@ -12,7 +12,9 @@ from steelyard_controller.declarations.discovered import Condition, Discovered
 from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.haproxy import agent_answer
 from steelyard_controller.haproxy.agent_answer import Question, Row
-from steelyard_controller.messages.inbox import Inbox, Received
+from steelyard_controller.messages.inbox import Inbox
+from steelyard_controller.messages.newest_samples import NewestSamples
+from steelyard_controller.messages.received import Received
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import Outcome
 from steelyard_protocol import sample_reader
@@ -44,7 +46,9 @@ def _at(now_s: float, weights: list[int], samples: dict[str, dict[str, Any]], **
         for peer, weight in zip(outcome.table.peers, weights, strict=True)
     )
     held = {peer: Received(_sample(peer, **changes), arrived_s=1.0) for peer, changes in samples.items()}
-    return replace(outcome, table=replace(outcome.table, peers=rows), inbox=Inbox(samples=held))
+    return replace(
+        outcome, table=replace(outcome.table, peers=rows), inbox=Inbox(samples=NewestSamples.of(held))
+    )
 
 
 def _sample(peer: str, **changes: Any) -> SampleRecord:

@@ -1,5 +1,6 @@
-from steelyard_controller.messages.inbox import Inbox, ReadContext, count_refused, receive, refusal_changes
+from steelyard_controller.messages.inbox import Inbox, count_refused, receive, refusal_changes
 from steelyard_controller.messages.keyring import Keyring
+from steelyard_controller.messages.received import ReadContext
 from steelyard_protocol import signature
 from steelyard_protocol.wire import Refused
 
@@ -34,6 +35,28 @@ def test_an_unreadable_sample_keeps_the_last_one_and_is_counted() -> None:
         assert bad.samples == good.samples
         assert sum(bad.refused.values()) == 1
     assert bad.refusals["sample of a"].reason == "too_large"
+
+
+def test_one_malformed_sample_among_many_harms_no_other() -> None:
+    good = {name: sample(name) for name in "abd"}
+    inbox = _take(Inbox(), 1.0, **good, c=b'{"v":1')
+    assert set(inbox.samples) == set("abd")
+    assert list(inbox.refusals) == ["sample of c"]
+
+
+def test_the_same_bytes_are_the_same_sample() -> None:
+    value = sample(seq=1)
+    first = _take(Inbox(), 1.0, a=value)
+    again = _take(first, 2.0, a=bytes(bytearray(value)))
+    assert again.samples.raw is first.samples.raw
+    assert again.samples["a"].arrived_s == 1.0
+
+
+def test_a_sample_keeps_its_place_when_the_servers_change() -> None:
+    first = _take(Inbox(), 1.0, a=sample("a", cpu=0.1), b=sample("b", cpu=0.2))
+    later = _take(first, 2.0, c=sample("c", cpu=0.3), b=None)
+    assert {peer: each.message.utilization[0] for peer, each in later.samples.items()} == {"c": 0.3, "b": 0.2}
+    assert later.samples["b"] == first.samples["b"]
 
 
 def test_a_refusal_is_told_once_and_its_end_too() -> None:

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from steelyard_controller.messages.inbox import Inbox, ReadContext, receive, refusal_changes, sender_clocks
+from steelyard_controller.messages.inbox import Inbox, receive, refusal_changes, sender_clocks
 from steelyard_controller.messages.keyring import Keyring
+from steelyard_controller.messages.received import ReadContext
 from steelyard_protocol import replay_guard, signature
 
 from ..examples import report, sample

@@ -1,8 +1,9 @@
 """The signing key of each message, while senders move from the shared key to their own."""
 
 import pytest
-from steelyard_controller.messages.inbox import Inbox, ReadContext, receive
+from steelyard_controller.messages.inbox import Inbox, receive
 from steelyard_controller.messages.keyring import DerivedKeys, Keyring
+from steelyard_controller.messages.received import ReadContext
 from steelyard_protocol import derived_keys, signature
 from steelyard_protocol.wire import Refused
 

@@ -1,5 +1,7 @@
 """The end of a window by the receiver's clock: within a tick, whatever the sender's clock."""
 
+from math import nan
+
 from hypothesis import given
 from hypothesis import strategies as st
 from steelyard_controller.messages.sender_offset import ON_THE_WAY_S, SenderOffset
@@ -65,4 +67,4 @@ def test_a_sender_whose_phase_wanders_is_known_ever_better() -> None:
         known = SenderOffset.of(end_s + 7200, last_read_s=n - 1.0, seen_s=float(n), before=known)
     assert known is not None
     assert known.high_s - known.low_s < 0.2
-    assert abs(known.received_s(7300.0, None) - 100.0) < 0.1
+    assert abs(known.received_s(7300.0, nan) - 100.0) < 0.1

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from steelyard_controller import laws
 from steelyard_controller.declarations.upstream import Peer, Upstream
-from steelyard_controller.messages.inbox import Inbox, ReadContext, receive
+from steelyard_controller.messages.inbox import Inbox, receive
+from steelyard_controller.messages.received import ReadContext
 from steelyard_controller.tick import history_moment
 from steelyard_controller.tick.outcome import MOST_UNDECLARED, Outcome, indicators
 from steelyard_controller.tick.snapshot_builder import THE_FOUR, build_snapshot

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from steelyard_controller.declarations.upstream import Peer
 from steelyard_controller.laws.snapshot import Snapshot
-from steelyard_controller.messages.inbox import Inbox, ReadContext, receive
+from steelyard_controller.messages.inbox import Inbox, receive
+from steelyard_controller.messages.received import ReadContext
 from steelyard_controller.tick.snapshot_builder import build_snapshot, in_band_utilization
 
 from ..examples import report, sample

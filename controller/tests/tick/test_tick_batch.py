@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import pytest
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.laws.blend import Due, StepResult, step_upstreams
@@ -58,6 +59,19 @@ def test_upstreams_that_step_together_have_no_fault() -> None:
     _, fault = batch.advance(some, {}, now_s=1.0, term=3, issued_at_ms=1, addresses={})
     assert fault is None
     assert [each.generation for each in some] == [1, 1, 1]
+
+
+def test_an_upstream_whose_messages_fail_harms_itself_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    some = cycles(3, 3, 3)
+    monkeypatch.setattr(some[1], "receive", lambda *_, **__: 1 / 0)
+    (first, failed, last), fault = batch.advance(some, {}, now_s=1.0, term=3, issued_at_ms=1, addresses={})
+    assert isinstance(failed, ZeroDivisionError)
+    assert fault == (
+        "3 upstreams are read in parts, which takes longer: together ZeroDivisionError('division by zero')"
+    )
+    assert not isinstance(first, Exception)
+    assert not isinstance(last, Exception)
+    assert [each.generation for each in some] == [1, 0, 1]
 
 
 def test_a_fault_of_stepping_together_is_said_and_every_upstream_has_its_outcome() -> None:

@@ -5,8 +5,10 @@ from math import inf
 
 from hypothesis import given
 from hypothesis import strategies as st
-from steelyard_controller.messages.inbox import Inbox, ReadContext, receive
-from steelyard_controller.tick.window_pairing import UNPAIRED_SAMPLES, WindowPairing
+from steelyard_controller.messages.inbox import Inbox, receive
+from steelyard_controller.messages.newest_samples import SEQ, NewestSamples
+from steelyard_controller.messages.received import ReadContext
+from steelyard_controller.tick.window_pairing import UNPAIRED_SAMPLES, WindowPairing, due_samples
 
 from ..examples import report, sample
 
@@ -58,15 +60,18 @@ class Cluster:
             )
             if r != seen:
                 seen, reports_at[tick] = r, self._end(r, self.report_phase, self.report_s)
-            due = pairing.due(inbox.samples, inbox.reports.values(), now_s=now_s, tick_s=self.tick_s)
-            for each in due.values():
-                number = each.sample.message.seq
+            (pairing,), due = due_samples(
+                [pairing], [inbox.samples], [inbox.reports.values()], now_s=now_s, tick_s=self.tick_s
+            )
+            for age_ticks in due.age_ticks[due.is_due].tolist():
+                number = int(due.figures[SEQ, 0])
                 self.handed.append(number)
-                if tick - each.age_ticks in reports_at:
+                if tick - age_ticks in reports_at:
                     ended_s = self._end(number, self.sample_phase, self.sample_s)
-                    self.pairs.append((ended_s, reports_at[tick - each.age_ticks]))
+                    self.pairs.append((ended_s, reports_at[tick - age_ticks]))
             self.faults.append(pairing.unpaired)
-        pairing.due({}, (), now_s=100 + seconds, tick_s=self.tick_s)
+        none = NewestSamples.none({})
+        (pairing,), _ = due_samples([pairing], [none], [()], now_s=100 + seconds, tick_s=self.tick_s)
         self.left = pairing.unpaired
         return self
 

@@ -10,7 +10,9 @@ from typing import cast
 import numpy as np
 import pytest
 from steelyard_controller.declarations.upstream import Peer
-from steelyard_controller.messages.inbox import Inbox, Received
+from steelyard_controller.messages.inbox import Inbox
+from steelyard_controller.messages.newest_samples import NewestSamples
+from steelyard_controller.messages.received import Received
 from steelyard_controller.tick.snapshot_builder import build_snapshot
 from steelyard_protocol.sample_record import SampleRecord
 from steelyard_protocol.traffic_report import TrafficReport
@@ -104,7 +106,9 @@ def assembled(held: dict[str, tuple[Floats, float]], samples: dict[int, float], 
         for j, cpu in samples.items()
     }
     peers = [Peer(id=name, address=f"10.0.0.{j + 1}:80", baseline=1) for j, name in enumerate(ids)]
-    return build_snapshot(Inbox(samples=records, reports=reports), peers, now_s=now_s, tick_s=1.0)
+    return build_snapshot(
+        Inbox(samples=NewestSamples.of(records), reports=reports), peers, now_s=now_s, tick_s=1.0
+    )
 
 
 def assert_same_view(inbox: object, controllers: object) -> None:

@@ -1,0 +1,42 @@
+"""The input of the laws of several upstreams at once, from the values of a tick. Pure."""
+
+from collections.abc import Sequence
+
+from steelyard_controller.messages.inbox import Inbox, Receipt, receive_all
+from steelyard_controller.tick.cycle import Begun, Cycle, Observed
+from steelyard_controller.tick.snapshot_builder import build_batches
+from steelyard_controller.tick.window_pairing import due_samples
+
+
+def observe(begun: Sequence[tuple[Cycle, Begun]], now_s: float) -> list[Observed]:
+    """Take up the messages of several upstreams, pair their windows, and build their snapshots.
+
+    The upstreams keep the results when all of them are there.
+    """
+    if not begun:
+        return []
+    tick_s = begun[0][0].tick_s
+    inboxes = _inboxes([each.receipt for _, each in begun])
+    tried = _inboxes([each.announced for _, each in begun])
+    received = [
+        cycle.receive(each, inbox, first, now_s=now_s)
+        for (cycle, each), inbox, first in zip(begun, inboxes, tried, strict=True)
+    ]
+    pairings, due = due_samples(
+        [each.pairing for _, each in begun],
+        [each.inbox.samples for each in received],
+        [each.inbox.reports.values() for each in received],
+        now_s=now_s,
+        tick_s=tick_s,
+    )
+    places = build_batches([each.snapshot for each in received], due, now_s=now_s, tick_s=tick_s)
+    return [
+        cycle.keep(each, its, pairing, place)
+        for (cycle, each), its, pairing, place in zip(begun, received, pairings, places, strict=True)
+    ]
+
+
+def _inboxes(receipts: Sequence[Receipt | None]) -> list[Inbox | None]:
+    """Return the inbox after each receipt; None: there is nothing to receive."""
+    inboxes = iter(receive_all([each for each in receipts if each is not None]))
+    return [None if each is None else next(inboxes) for each in receipts]
