@@ -16,7 +16,8 @@ leastconn  nginx's least_conn: the least active / weight of all servers; among t
 leasttime  nginx 1.31's `least_time last_byte inflight`: the least  T (active + 1) / weight  of all, ties as
            in leastconn. T is the response time, or the age of the requests in flight if that is more. It is
            averaged (a twentieth of the newest), rounded up to a multiple of 20 ms, at most 5 s, and halved
-           for each 11 s without a request (ngx_http_upstream_least_time_eta)
+           for each 11 s without a request (ngx_http_upstream_least_time_eta). A failed answer counts like the
+           others: nginx leaves out only what proxy_next_upstream lists, by default no HTTP status
 peakewma   the lower cost of two, drawn by weight. Rules from Finagle's documentation and its PeakEwma class:
 
     peak    P = latency if that is more, otherwise P f + latency (1 - f)     f = e^(-t/10 s)
@@ -182,8 +183,7 @@ class LeastTime(LeastConn):
             self._ages_ms[server] += since_ms * self._active[server] - took_ms
             self._changed_ms[server] = now_ms
         super().answered(server, sent_s, now_s, ok)
-        if ok:
-            self._response_ms[server] = _averaged(self._response_ms[server], took_ms)
+        self._response_ms[server] = _averaged(self._response_ms[server], took_ms)
 
 
 def _averaged(before_ms: int, now_ms: int) -> int:
