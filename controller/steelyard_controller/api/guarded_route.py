@@ -10,8 +10,9 @@ Order: the grant, the body (`body_limit.py`), the leader (`forward_to_leader.py`
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.routing import APIRoute, iter_route_contexts
+from pydantic.alias_generators import to_camel
 from starlette.routing import BaseRoute
 from steelyard_protocol import wire
 
@@ -78,13 +79,22 @@ class GuardedRoute(APIRoute):
         return guarded
 
 
+def guarded_router(*tags: str) -> APIRouter:
+    """Return a router of guarded routes. The id of `list_peers` is listPeers, as in a generated client."""
+    return APIRouter(
+        tags=[*tags],
+        route_class=GuardedRoute,
+        generate_unique_id_function=lambda route: to_camel(route.name),
+    )
+
+
 def rules(routes: Sequence[BaseRoute]) -> dict[tuple[str, str], Rule]:
     """Return the rule of each route, by its template and method; raise TypeError for an unguarded route."""
     found: dict[tuple[str, str], Rule] = {}
     for each in iter_route_contexts(routes):
         route = each.original_route
         if not isinstance(route, GuardedRoute):
-            raise TypeError(f"{route!r} is not guarded: add it to a router with route_class=GuardedRoute")
+            raise TypeError(f"{route!r} is not guarded: add it to a guarded_router")
         for method in route.methods or ():
             found[route.path_format, method] = auth.rule_of(route.endpoint)
     return found

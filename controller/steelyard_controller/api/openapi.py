@@ -16,7 +16,7 @@ from pydantic.json_schema import models_json_schema
 from steelyard_controller import laws
 from steelyard_controller.api import auth, guarded_route, models, problems
 from steelyard_controller.api.auth import Rule
-from steelyard_controller.api.guarded_route import GuardedRoute
+from steelyard_controller.api.guarded_route import guarded_router
 from steelyard_controller.api.tokens import Access
 
 TITLE = "Steelyard"
@@ -64,7 +64,7 @@ def install(app: FastAPI, access: Access) -> None:
 
 def routes() -> APIRouter:
     """Return the route of the description."""
-    router = APIRouter(route_class=GuardedRoute)
+    router = guarded_router()
 
     @router.get("/openapi.json", include_in_schema=False)
     @auth.open_to_all

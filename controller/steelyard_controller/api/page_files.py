@@ -15,7 +15,7 @@ from pathlib import Path
 from fastapi import APIRouter, Request, Response
 
 from steelyard_controller.api import auth, etags
-from steelyard_controller.api.guarded_route import GuardedRoute
+from steelyard_controller.api.guarded_route import guarded_router
 from steelyard_controller.api.problems import ProblemError
 
 STATIC = Path(__file__).parent / "static"
@@ -52,7 +52,7 @@ def routes(static: Path = STATIC) -> APIRouter:
 
     They hold no secrets, so everybody may have them.
     """
-    router = APIRouter(route_class=GuardedRoute)
+    router = guarded_router()
     paths = sorted(static.iterdir()) if static.is_dir() else []
     files = {path.name: _file(path.name, path.read_bytes()) for path in paths if path.suffix in MEDIA_TYPES}
     version = _digest("".join(f"{name} {file.tag}\n" for name, file in sorted(files.items())).encode())

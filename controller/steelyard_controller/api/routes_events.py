@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from steelyard_protocol import wire
 
 from steelyard_controller.api import auth, middleware, problems, upstream_lookup
-from steelyard_controller.api.guarded_route import GuardedRoute
+from steelyard_controller.api.guarded_route import guarded_router
 from steelyard_controller.api.pages import Limit, Shown
 from steelyard_controller.api.streams import MEDIA_TYPE, Ended, StreamedResponse, Streams, client_of
 from steelyard_controller.events import Event
@@ -45,7 +45,7 @@ DESCRIPTION = (
 
 def routes(service: Service, streams: Streams) -> APIRouter:
     """Return the route of the event stream."""
-    router = APIRouter(tags=["service"], route_class=GuardedRoute)
+    router = guarded_router("service")
 
     @router.get(
         "/v1/events",

@@ -17,7 +17,7 @@ from steelyard_controller.api import (
     upstream_models,
 )
 from steelyard_controller.api.etags import tag
-from steelyard_controller.api.guarded_route import GuardedRoute
+from steelyard_controller.api.guarded_route import guarded_router
 from steelyard_controller.api.pages import After, Limit
 from steelyard_controller.api.problems import ProblemError, responses
 from steelyard_controller.api.routes_upstreams import IfMatch
@@ -44,7 +44,7 @@ SET_BY_AGENTS = tuple(name for name in FIELDS if name not in SET_BY_PEOPLE)
 
 def routes(service: Service) -> APIRouter:
     """Return the routes of servers."""
-    router = APIRouter(tags=["peers"], route_class=GuardedRoute)
+    router = guarded_router("peers")
     path = "/v1/upstreams/{upstream}/peers/{peer}"
 
     def refuse_of_kubernetes(upstream: str, peer: str) -> None:

@@ -10,7 +10,7 @@ from steelyard_protocol import name_list, wire
 
 from steelyard_controller import laws
 from steelyard_controller.api import auth, metrics, models, request_body
-from steelyard_controller.api.guarded_route import GuardedRoute
+from steelyard_controller.api.guarded_route import guarded_router
 from steelyard_controller.api.metrics import MetricsPage
 from steelyard_controller.api.problems import ProblemError, responses, retry_later
 from steelyard_controller.api.routes_events import Upstream
@@ -63,7 +63,7 @@ class Ready:
 
 def routes(service: Service, page: MetricsPage) -> APIRouter:
     """Return the routes of the controller itself; `page` has its metrics."""
-    router = APIRouter(tags=["service"], route_class=GuardedRoute)
+    router = guarded_router("service")
     ready = Ready(service)
 
     @router.get("/v1/audit", response_model=models.Audit, responses=responses(401, 422, 503))

@@ -17,7 +17,7 @@ from steelyard_controller.api import (
     upstream_models,
 )
 from steelyard_controller.api.etags import tag
-from steelyard_controller.api.guarded_route import GuardedRoute
+from steelyard_controller.api.guarded_route import guarded_router
 from steelyard_controller.api.pages import After, Limit, Shown
 from steelyard_controller.api.problems import responses
 from steelyard_controller.api.upstream_lookup import UpstreamName
@@ -49,7 +49,7 @@ IfNoneMatch = Annotated[
 
 def routes(service: Service) -> APIRouter:
     """Return the routes of upstreams."""
-    router = APIRouter(tags=["upstreams"], route_class=GuardedRoute)
+    router = guarded_router("upstreams")
     standings = Standings()
 
     @router.get("/v1/upstreams", response_model=upstream_models.Upstreams, responses=responses(401, 422, 503))

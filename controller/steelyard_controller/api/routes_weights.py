@@ -8,7 +8,7 @@ from steelyard_protocol.weight_table import to_json
 
 from steelyard_controller.api import auth, etags, request_body, upstream_lookup, upstream_models
 from steelyard_controller.api.etags import tag
-from steelyard_controller.api.guarded_route import GuardedRoute
+from steelyard_controller.api.guarded_route import guarded_router
 from steelyard_controller.api.problems import responses, retry_later
 from steelyard_controller.api.upstream_lookup import UpstreamName
 from steelyard_controller.messages.keyring import Keyring
@@ -20,7 +20,7 @@ SIGNATURE_HEADER = "Steelyard-Signature"
 
 def routes(service: Service, *, keys: Keyring) -> APIRouter:
     """Return the routes; `keys` has the signer of the weight tables."""
-    router = APIRouter(tags=["upstreams"], route_class=GuardedRoute)
+    router = guarded_router("upstreams")
 
     @router.get(
         "/v1/upstreams/{upstream}/weights",

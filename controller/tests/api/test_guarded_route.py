@@ -45,6 +45,11 @@ def test_a_stranger_does_not_learn_which_paths_and_methods_there_are() -> None:
         assert (answer.status_code, answer.headers["allow"]) == (405, "PUT")
 
 
+def test_each_route_is_built_once() -> None:
+    app = create(service_of())
+    assert [each for each in app.routes if not isinstance(each, GuardedRoute)] == []
+
+
 def test_a_route_without_a_guard_cannot_be_installed() -> None:
     app = create(service_of())
     app.get("/unguarded")(auth.needs("declare")(function()))
