@@ -33,7 +33,7 @@ def awkward(upstream: int, tick: int, drawn_one: Snapshot) -> Snapshot:
 
 def upstreams() -> list[list[Snapshot]]:
     """Return the snapshots of each upstream; one of them is declared some ticks after the others."""
-    some = [drawn(k, seed, ticks=TICKS) for seed, k in enumerate(SIZES)]
+    some = [drawn(k, seed, ticks=TICKS, age=seed % 3) for seed, k in enumerate(SIZES)]
     return [
         [awkward(number, tick, replace(each, report_age_ticks=0)) for tick, each in enumerate(its)][
             number % 3 :

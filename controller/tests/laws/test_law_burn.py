@@ -5,6 +5,7 @@ Before it came, a request cost 5 ms, and 20 came a window.
 
 import pytest
 from steelyard_controller import laws
+from steelyard_controller.laws.decision import Decision
 
 from .snapshots import snapshot, steps
 
@@ -12,26 +13,27 @@ STEELYARD = laws.create("steelyard")
 BURN = ((0.5, 20), (0.8, 20))
 
 
+def after(*windows: tuple[float, int]) -> Decision:
+    """Return the decision after a calm minute and these loads and requests of the first server."""
+    calm, *rest = (
+        snapshot(cpu=(cpu, 0.1, 0.1), completed=(count, 20, 20)) for cpu, count in ((0.1, 20), *windows)
+    )
+    return steps(STEELYARD, [calm] * 60 + rest)[1]
+
+
 @pytest.mark.parametrize(("load", "requests"), [(0.0, 0), (0.01, 2), (0.03, 6)])
 def test_a_server_is_worth_its_known_cost_as_soon_as_it_explains_its_load(load: float, requests: int) -> None:
-    windows = [(0.1, 20)] * 60 + [*BURN, (load, requests)]
-    each = [snapshot(cpu=(cpu, 0.1, 0.1), completed=(count, 20, 20)) for cpu, count in windows]
-    _, before = steps(STEELYARD, each[:-1])
-    _, decision = steps(STEELYARD, each)
-    assert before.capacity_estimate[0] < 100
+    decision = after(*BURN, (load, requests))
+    assert after(*BURN).capacity_estimate[0] < 100
     assert decision.columns["restarted"][0] == 1
     assert decision.capacity_estimate[0] == pytest.approx(200, rel=0.1)
     assert decision.columns["request_cost"][0] == pytest.approx(0.005, rel=0.1)
 
 
 def test_a_server_that_got_slower_is_not_free_with_fewer_requests() -> None:
-    windows = [(0.1, 20)] * 60 + [*BURN, *[(8 * 0.04, 8)] * 3]
-    each = [snapshot(cpu=(cpu, 0.1, 0.1), completed=(count, 20, 20)) for cpu, count in windows]
-    assert steps(STEELYARD, each)[1].capacity_estimate[0] < 100
+    assert after(*BURN, *[(8 * 0.04, 8)] * 3).capacity_estimate[0] < 100
 
 
 def test_requests_that_came_in_a_later_sample_s_time_do_not_make_a_server_free() -> None:
     # Twenty requests are reported, and the sample still shows the idle server before them.
-    windows = [(0.1, 20)] * 60 + [(0.5, 0), (0.05, 0)] + [(0.05, 0)] * 8 + [(0.0, 60)]
-    each = [snapshot(cpu=(cpu, 0.1, 0.1), completed=(count, 20, 20)) for cpu, count in windows]
-    assert steps(STEELYARD, each)[1].capacity_estimate[0] < 300
+    assert after((0.5, 0), *[(0.05, 0)] * 9, (0.0, 60)).capacity_estimate[0] < 300

@@ -46,7 +46,7 @@ FAILING_CASES: Sequence[Case] = [(load, late) for load in (0.4, 0.75) for late i
 every_case = pytest.mark.parametrize(("load", "late"), ALL_CASES, ids=str)
 
 
-# What a course is about, load, and ticks by which samples and reports are late.
+# The topic of a course, the load, and ticks by which samples and reports are late.
 Key = tuple[str, float, tuple[int, int]]
 
 

@@ -1,5 +1,6 @@
 """Properties of every law under any input."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,20 +13,24 @@ from steelyard_controller import laws
 from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.snapshot import Snapshot
 
-from .snapshots import snapshot, steps
+from .snapshots import snapshot
 
 EVERY_LAW = pytest.mark.parametrize("law", [laws.create(name) for name in laws.NAMES], ids=laws.NAMES)
 KINDS = st.integers(1, 9)
 SEEDS = st.integers(0, 2**32 - 1)
+AGES = st.integers(0, 2)
+SIX_SEEDS = st.lists(SEEDS, min_size=6, max_size=6, unique=True)
 GARBAGE = st.sampled_from([float("nan"), float("inf"), float("-inf"), -1.0, -1e300, 1e300, 1e18])
 COLUMNS = ("completed", "failed", "in_flight", "latency_s", "baseline", "pinned")
 
 
-def drawn(k: int, seed: int, ticks: int = 12) -> list[Snapshot]:
-    """Return some ticks of k random peers; some samples, indicators and reports are missing."""
+def drawn(k: int, seed: int, ticks: int = 12, age: int = 0) -> list[Snapshot]:
+    """Return some ticks of k random peers; some samples, indicators and reports are missing.
+
+    `age` is that of samples and reports, in ticks.
+    """
     rng = np.random.default_rng(seed)
     baseline = rng.uniform(1, 100, k).tolist() if rng.random() < 0.5 else None
-    late = int(rng.integers(0, 3))
     some = []
     for tick in range(ticks):
         table = rng.uniform(0, 1.1, (k, 4)).tolist()
@@ -42,8 +47,8 @@ def drawn(k: int, seed: int, ticks: int = 12) -> list[Snapshot]:
                 in_flight=rng.uniform(0, 50, k).tolist(),
                 latency_s=rng.uniform(0.001, 1, k).tolist(),
                 baseline=baseline,
-                report_age_ticks=late,
-                sample_age_ticks=late,
+                report_age_ticks=age,
+                sample_age_ticks=age,
             )
         )
     return some
@@ -72,48 +77,73 @@ def assert_sound(decision: Decision) -> None:
     assert ((known >= 0) & (known <= 1 + 1e-12)).all()
 
 
+def steps_at_once(law: laws.Law, upstreams: Sequence[Sequence[Snapshot]]) -> list[list[Decision]]:
+    """Run a law over the snapshots of several upstreams, alike at each tick; return the decisions by tick."""
+    memories, decided = [law.start()] * len(upstreams), []
+    for each in zip(*upstreams, strict=True):
+        stepped = law.step_batch(memories, each)
+        memories = [memory for memory, _ in stepped]
+        decided.append([decision for _, decision in stepped])
+    return decided
+
+
 @EVERY_LAW
-@given(KINDS, SEEDS, st.data())
-@settings(max_examples=40)
+@given(KINDS, AGES, SIX_SEEDS)
+@settings(max_examples=7)
 def test_weights_are_sound_and_do_not_depend_on_the_order_of_the_peers(
-    law: laws.Law, k: int, seed: int, data: st.DataObject
+    law: laws.Law, k: int, age: int, seeds: list[int]
 ) -> None:
-    some = drawn(k, seed)
-    _, straight = steps(law, some)
-    # The order may change at every tick, or once.
-    order, mixed, memory = list(range(k)), straight, law.start()
-    for each in some:
-        order = data.draw(st.permutations(range(k)) | st.just(order))
-        memory, mixed = law.step(memory, permuted(each, order))
-        assert_sound(mixed)
-    assert mixed.weights == pytest.approx(straight.weights[order], rel=1e-6)
+    some = [drawn(k, seed, age=age) for seed in seeds]
+    orders = []
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        # The order may change at every tick, or once.
+        changes = rng.random(12) < rng.choice([0.1, 0.5, 1.0])
+        changes[0] = True
+        drawings = [rng.permutation(k).tolist() for _ in range(changes.sum())]
+        orders.append([drawings[number - 1] for number in changes.cumsum()])
+    mixed = [
+        [permuted(each, order) for each, order in zip(its, its_orders, strict=True)]
+        for its, its_orders in zip(some, orders, strict=True)
+    ]
+    decided = steps_at_once(law, [*some, *mixed])
+    for decision in itertools.chain(*decided):
+        assert_sound(decision)
+    for straight, other, its_orders in zip(decided[-1][:6], decided[-1][6:], orders, strict=True):
+        assert other.weights == pytest.approx(straight.weights[its_orders[-1]], rel=1e-6)
 
 
 @EVERY_LAW
-@given(st.integers(2, 9), SEEDS)
-@settings(max_examples=40)
-def test_equal_peers_get_equal_weights(law: laws.Law, k: int, seed: int) -> None:
-    some = drawn(k, seed)
+@given(st.integers(2, 9), AGES, SIX_SEEDS)
+@settings(max_examples=7)
+def test_equal_peers_get_equal_weights(law: laws.Law, k: int, age: int, seeds: list[int]) -> None:
     names = tuple(f"q{j}" for j in range(k))
-    twins = [permuted(each, [0, *range(1, k - 1), 0], names) for each in some]
-    _, decision = steps(law, twins)
-    assert decision.weights[0] == pytest.approx(decision.weights[-1], rel=1e-9)
+    twins = [
+        [permuted(each, [0, *range(1, k - 1), 0], names) for each in drawn(k, seed, age=age)]
+        for seed in seeds
+    ]
+    for decision in steps_at_once(law, twins)[-1]:
+        assert decision.weights[0] == pytest.approx(decision.weights[-1], rel=1e-9)
 
 
 @EVERY_LAW
-@given(st.integers(1, 6), SEEDS, st.data())
-@settings(max_examples=60)
-def test_garbage_moves_no_weight(law: laws.Law, k: int, seed: int, data: st.DataObject) -> None:
-    some = drawn(k, seed, ticks=4)
-    tick, row = data.draw(st.integers(0, 3)), data.draw(st.integers(0, k - 1))
-    name = data.draw(st.sampled_from([*COLUMNS, "utilization", "capacity"]))
-    garbage = data.draw(GARBAGE)
-    absent, wrong = getattr(some[tick], name).copy(), getattr(some[tick], name).copy()
-    absent[row], wrong[row] = float("nan"), garbage
-    _, without = steps(law, [replace(e, **{name: absent}) if n == tick else e for n, e in enumerate(some)])
-    _, broken = steps(law, [replace(e, **{name: wrong}) if n == tick else e for n, e in enumerate(some)])
-    assert broken.weights.tolist() == without.weights.tolist()
-    assert_sound(broken)
+@given(st.integers(1, 6), AGES, SEEDS, st.data())
+@settings(max_examples=8)
+def test_garbage_moves_no_weight(law: laws.Law, k: int, age: int, seed: int, data: st.DataObject) -> None:
+    some = drawn(k, seed, ticks=4, age=age)
+    place = st.tuples(st.integers(0, 3), st.integers(0, k - 1))
+    name = st.sampled_from([*COLUMNS, "utilization", "capacity"])
+    many = data.draw(st.lists(st.tuples(place, name, GARBAGE), min_size=8, max_size=8))
+    upstreams = []
+    for (tick, row), column, garbage in many:
+        for figure in (float("nan"), garbage):
+            changed = getattr(some[tick], column).copy()
+            changed[row] = figure
+            upstreams.append([*some[:tick], replace(some[tick], **{column: changed}), *some[tick + 1 :]])
+    decided = steps_at_once(law, upstreams)[-1]
+    for without, broken in zip(decided[::2], decided[1::2], strict=True):
+        assert broken.weights.tolist() == without.weights.tolist()
+        assert_sound(broken)
 
 
 @EVERY_LAW

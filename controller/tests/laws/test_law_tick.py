@@ -1,16 +1,18 @@
 """The same seconds make the same memory at any tick: smoothing is by the second."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
 from steelyard_controller import laws
 
-from .snapshots import snapshot
+from .snapshots import snapshot, steps
 
 STEELYARD = laws.create("steelyard")
 
 
+@cache
 def after(tick_s: float) -> laws.Memory:
     """Return the memory after ten seconds at half load, and four with a busier first server."""
     memory = STEELYARD.start()
@@ -52,22 +54,21 @@ def test_windows_are_of_a_second(tick_s: float) -> None:
 def test_a_change_of_seconds_is_detected_at_any_tick(
     tick_s: float, completed: float, cpu: float, within_s: float
 ) -> None:
-    memory = STEELYARD.start()
-    for tick in range(round((40 + within_s) / tick_s)):
-        busy = (0.5 if tick * tick_s < 40 else cpu, 0.5, 0.5)
-        each = snapshot(cpu=busy, completed=completed * tick_s, latency_s=0.06)
-        memory, _ = STEELYARD.step(memory, replace(each, t_s=tick * tick_s, tick_s=tick_s))
+    even, busy = (
+        snapshot(cpu=(first, 0.5, 0.5), completed=completed * tick_s, latency_s=0.06, tick_s=tick_s)
+        for first in (0.5, cpu)
+    )
+    memory, _ = steps(STEELYARD, [even] * round(40 / tick_s) + [busy] * round(within_s / tick_s))
     assert memory.columns["restarts"].tolist() == [1, 0, 0]
 
 
 @pytest.mark.parametrize("tick_s", [0.5, 0.25])
 def test_a_loss_need_not_wait_for_its_second_to_be_over(tick_s: float) -> None:
-    memory = STEELYARD.start()
-    ticks = round(20.5 / tick_s)
-    for tick in range(ticks + 1):
-        cpu = (0.4 if tick < ticks else 0.9, 0.4, 0.4)
-        each = snapshot(cpu=cpu, completed=200 * tick_s, in_flight=4, latency_s=0.02)
-        memory, _ = STEELYARD.step(memory, replace(each, t_s=tick * tick_s, tick_s=tick_s))
+    even, busy = (
+        snapshot(cpu=(first, 0.4, 0.4), completed=200 * tick_s, in_flight=4, latency_s=0.02, tick_s=tick_s)
+        for first in (0.4, 0.9)
+    )
+    memory, _ = steps(STEELYARD, [even] * round(20.5 / tick_s) + [busy])
     assert memory.columns["restarts"].tolist() == [1, 0, 0]
     # No evidence from before the change is left.
     assert memory.columns["sums"][0, :3] == pytest.approx([200 * tick_s, 0.9 * tick_s, tick_s])
@@ -75,14 +76,13 @@ def test_a_loss_need_not_wait_for_its_second_to_be_over(tick_s: float) -> None:
 
 @pytest.mark.parametrize("tick_s", [1.0, 0.5, 0.25])
 def test_a_backlog_counts_for_three_seconds_without_a_report(tick_s: float) -> None:
-    memory = STEELYARD.start()
-    told = []
-    for tick in range(round(24 / tick_s)):
-        reported = tick * tick_s < 20
-        each = snapshot(
-            completed=100 * tick_s if reported else None, in_flight=(80, 4, 4), cpu=(1.0, 0.4, 0.4)
-        )
-        memory, decision = STEELYARD.step(memory, replace(each, t_s=tick * tick_s, tick_s=tick_s))
-        told.append(bool(decision.columns["backlog"][0] < 1.0))
-    silent = told[round(20 / tick_s) :]
+    reported, silence = (
+        snapshot(completed=completed, in_flight=(80, 4, 4), cpu=(1.0, 0.4, 0.4), tick_s=tick_s)
+        for completed in (100 * tick_s, None)
+    )
+    memory, _ = steps(STEELYARD, [reported] * round(10 / tick_s))
+    silent = []
+    for _tick in range(round(4 / tick_s)):
+        memory, decision = STEELYARD.step(memory, silence)
+        silent.append(bool(decision.columns["backlog"][0] < 1.0))
     assert silent == [True] * round(3 / tick_s) + [False] * round(1 / tick_s)
