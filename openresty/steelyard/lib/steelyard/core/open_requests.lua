@@ -17,7 +17,7 @@ local latency_histogram = require "steelyard.core.latency_histogram"
 local no_pause = require("resty.vnswrr").no_pause
 local request_entry = require "steelyard.core.request_entry"
 
--- Calls of take_all() (0.2 s apart) without a request after which an address is forgotten.
+-- Calls of take_all() without a request after which an address is forgotten: 8 s, or 40 s with many servers.
 local FORGET_AFTER = 40
 
 -- Addresses between two calls of breathe(): 0.02 ms, with three counts to hand out for each.
@@ -54,6 +54,7 @@ function _M.new(stats, options)
         unlogged = {}, -- upstream -> requests that ended without log()
         unknown_probes = {}, -- { upstream, peer } of those that were a half-open peer's probe
         cells = {}, addresses = {}, -- the listed cells, which have counts to hand out, and their owners
+        has_failures = false, -- whether a failure is among the counts to hand out
     }, mt)
 end
 
@@ -227,6 +228,7 @@ function _M:count(cell, address, verdict, latency_ms, cost)
         end
     elseif verdict == "failed" then
         counts[row + FAILED] = counts[row + FAILED] + 1
+        self.has_failures = true
     end
     return true
 end
@@ -353,6 +355,7 @@ end
 function _M:take_all(sink, breathe)
     local in_flight, counts = {}, self.counts
     breathe = breathe or no_pause
+    self.has_failures = false
     for i = #self.cells, 1, -1 do
         local cell = self.cells[i]
         local row, address = cell * LINE, self.addresses[cell]

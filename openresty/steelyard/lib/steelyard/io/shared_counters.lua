@@ -23,7 +23,7 @@ local DOUBLES, BYTES = ffi.typeof("double[?]"), 8
 -- In the order of the arguments of open_requests:take_all().
 local FIELDS = { "picks", "completed", "failed", "latency_ms", "untimed", "cost" }
 
--- More than twelve flushes: a worker that is busy for a second or two is not forgotten.
+-- Two flushes, or more than twelve with few servers: a worker that is busy for a second or two is not forgotten.
 local WORKER_TTL_S = 3
 
 -- Slots are numbered from nginx's start, and only the last ones are read. With more workers alive at once, there would

@@ -8,6 +8,7 @@
 local clock = require "steelyard.io.clock"
 local clock_phase = require "steelyard.core.clock_phase"
 local ended_requests = require "steelyard.phase.ended_requests"
+local flush_interval = require "steelyard.core.flush_interval"
 local in_flight_loop = require "steelyard.io.in_flight_loop"
 local failure_exchange = require "steelyard.io.failure_exchange"
 local health_checker = require "steelyard.io.health_checker"
@@ -38,9 +39,6 @@ local guarded = timers.guarded
 
 -- Every worker serves a new table at most this long after the fetch.
 local TICK_S = 0.1
-
--- Two or three ticks; reports are once a second.
-local FLUSH_S = 0.2
 
 local LOG_EVERY_S, PICKER_ERROR_S = 10, 60
 
@@ -158,18 +156,19 @@ local function flush_by_timer(premature)
 end
 
 
---- Flush at the next whole FLUSH_S, if that is before the next tick. The clock may be set back.
+--- Flush at the next whole interval, if that is before the next tick. The clock may be set back.
 local function flush_if_due(now)
     if flush_set_at and clock.now() - flush_set_at > TICK_LATE_S then
         flush_set_at = nil
         timers.dropped(_M.dict, "the timer for counts was not run")
         guarded("", _M.flush, clock.breather())
     end
-    local wait_s = next_flush - now
-    if wait_s > TICK_S and wait_s < 2 * FLUSH_S then
+    local requests, wait_s = _M.requests, next_flush - now
+    local interval_s = flush_interval.seconds(#requests.cells, requests.has_failures, _M.options.report_interval_s)
+    if wait_s > TICK_S and wait_s < 2 * interval_s then
         return
     end
-    next_flush = clock_phase.after(math.max(now, math.min(next_flush, now + FLUSH_S)), FLUSH_S, 0)
+    next_flush = clock_phase.after(math.max(now, math.min(next_flush, now + interval_s)), interval_s, 0)
     if timers.at(_M.dict, math.max(0, math.min(wait_s, TICK_S)), flush_by_timer) then
         flush_set_at = flush_set_at or clock.now()
     else
