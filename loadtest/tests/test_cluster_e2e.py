@@ -253,10 +253,9 @@ def test_a_taken_port_is_named_with_its_holder(tmp_path: Path, cluster: Cluster)
     assert not [port for port in other.ports if port != cluster.lb and holder(port)]
 
 
-def test_up_ends_what_nobody_knows_of_any_more_and_down_leaves_nothing(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path)
-    assert cluster.command("up").returncode == 0
-    for noted in tmp_path.glob("*.process"):
+def test_up_ends_what_nobody_knows_of_any_more_and_down_leaves_nothing(cluster: Cluster) -> None:
+    assert cluster.command("up").returncode == 0  # it runs already, unless this test runs again
+    for noted in cluster.run_dir.glob("*.process"):
         noted.unlink()
     assert cluster.command("status").returncode == 3
     up = cluster.command("up")
@@ -264,7 +263,7 @@ def test_up_ends_what_nobody_knows_of_any_more_and_down_leaves_nothing(tmp_path:
     assert all(holder(port) for port in cluster.ports)
     assert cluster.command("down").returncode == 0
     assert [port for port in cluster.ports if holder(port)] == []
-    assert _mentioning(str(tmp_path)) == []
+    assert _mentioning(str(cluster.run_dir)) == []
     assert "was not running" in cluster.command("down").stdout
 
 

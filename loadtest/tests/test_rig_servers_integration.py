@@ -27,7 +27,10 @@ from steelyard_loadtest.scenario.definition import Drift, Load, Scenario, Server
 from testing.daemons import free_port
 from testing.waiting import PATIENCE_S, wait_until
 
-pytestmark = [pytest.mark.integration, pytest.mark.alone]
+pytestmark = pytest.mark.integration
+
+# These tests measure CPU time, or share their servers with one that does.
+alone = pytest.mark.alone
 
 LOAD = Load(
     generator="wrk", levels=(1.0,), of_capacity=False, seconds=1, repeats=1, warm_up_s=0, cool_down_s=0
@@ -110,6 +113,7 @@ def servers(where: Place) -> Iterator[Servers]:
         yield running
 
 
+@alone
 def test_each_server_answers_and_has_a_sample(servers: Servers, where: Place) -> None:
     assert list(servers.addresses) == ["server-1", "server-2"]
     assert servers.means.startswith(("cgroup v", "pauses after work"))
@@ -121,6 +125,7 @@ def test_each_server_answers_and_has_a_sample(servers: Servers, where: Place) ->
     servers.check()
 
 
+@alone
 def test_envoy_weighs_servers_by_their_agents_streams(servers: Servers, where: Place) -> None:
     servers.rest()
     algorithm = BY_NAME["envoy-cswrr-oob"]
@@ -135,6 +140,7 @@ def test_envoy_weighs_servers_by_their_agents_streams(servers: Servers, where: P
         wait_until(lambda: share() > 0.6)
 
 
+@alone
 def test_counters_count_each_server_s_answers_and_cpu(servers: Servers) -> None:
     servers.rest()
     before = servers.read()
@@ -147,6 +153,7 @@ def test_counters_count_each_server_s_answers_and_cpu(servers: Servers) -> None:
     assert after[1].cpu_s > before[1].cpu_s
 
 
+@alone
 def test_a_burnt_server_is_at_its_limit_and_the_other_is_idle(servers: Servers) -> None:
     servers.rest()
     began = servers.read()
@@ -162,6 +169,7 @@ def test_a_burnt_server_is_at_its_limit_and_the_other_is_idle(servers: Servers) 
     servers.check()
 
 
+@alone
 def test_workers_that_are_held_are_free_again_at_rest(servers: Servers) -> None:
     servers.rest()
     wait_until(lambda: servers.read()[0].pool_utilization == 0)  # the agent's next sample says so
@@ -173,6 +181,7 @@ def test_workers_that_are_held_are_free_again_at_rest(servers: Servers) -> None:
     assert servers.read()[1].pool_utilization is None
 
 
+@alone
 def test_the_cpu_time_of_a_burner_that_ended_stays(servers: Servers) -> None:
     servers.rest()
     seen = [servers.read()[1].cpu_s]
@@ -187,6 +196,7 @@ def test_the_cpu_time_of_a_burner_that_ended_stays(servers: Servers) -> None:
     assert seen == sorted(seen)
 
 
+@alone
 def test_check_reports_a_refused_burn(servers: Servers) -> None:
     servers.burn("server-1", 1, 99)
 
@@ -200,6 +210,7 @@ def test_check_reports_a_refused_burn(servers: Servers) -> None:
     wait_until(refused)
 
 
+@alone
 def test_capacity_is_measured_and_a_path_that_is_not_counted_is_refused(servers: Servers) -> None:
     servers.rest()
     # 0.4 cores; a request costs between 0.2 and 20 ms on any machine.
@@ -259,6 +270,7 @@ def test_a_limit_that_drifts_is_the_group_s_quota_and_what_the_agent_reads(
         wait_until(lambda: cores() == 0.1)
 
 
+@alone
 def test_a_full_slow_disk_reads_as_busy_and_an_idle_one_as_idle(tmp_path: Path, programs: Programs) -> None:
     slow = (Server(name="server-1", cpu_cores=None, weight=1, disk_ops_per_s=20.0),)
     where = place(tmp_path, programs, servers=1)
@@ -300,6 +312,7 @@ def test_static_servers_answer_at_once_on_all_addresses(tmp_path: Path, programs
     wait_until(lambda: started_from(tmp_path) == [])
 
 
+@alone
 def test_a_taken_port_is_an_error_that_names_the_server_and_ends_the_rest(
     tmp_path: Path, programs: Programs, servers: Servers
 ) -> None:
