@@ -106,7 +106,7 @@ def test_a_demo_loads_burns_and_leaves_tables_figures_and_plot(cluster: Cluster,
 def test_ctrl_c_during_the_second_burn_keeps_the_first_load_and_stops_burning(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    command = cluster.demo(tmp_path, "--seconds", "18")
+    command = cluster.demo(tmp_path, "--seconds", "12")
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as demo:
         assert demo.stderr
         assert any(line.endswith(" failed\n") for line in demo.stderr), "the first load did not end"
