@@ -1,9 +1,7 @@
 """The stability maps: their points, what settles and what does not, margins, files."""
 
-import io
 from argparse import Namespace
 from collections.abc import Mapping
-from itertools import product
 from pathlib import Path
 
 import matplotlib.image
@@ -13,7 +11,7 @@ from steelyard_controller import laws
 from steelyard_loadtest.reporting.markdown import filled
 from steelyard_simulator.model import OpenClients
 from steelyard_simulator.run import run
-from steelyard_simulator.studies.measures import Runs, averaged, capacities, runs_csv
+from steelyard_simulator.studies.measures import Runs, averaged, capacities
 from steelyard_simulator.studies.stability_study import (
     LAWS,
     SETTLED,
@@ -23,7 +21,6 @@ from steelyard_simulator.studies.stability_study import (
     page,
     trials,
 )
-from steelyard_simulator.studies.study import simulated
 
 PRINTED, AWAKE, SCALED, CSWRR, DEFAULT = LAWS
 QUICK = trials(Namespace(quick=True))
@@ -108,13 +105,3 @@ def test_report_goes_between_its_marks_only() -> None:
 def test_maps_are_drawn_with_shares_that_stand_still_and_those_that_fly(tmp_path: Path) -> None:
     draw(tmp_path / "maps.png", averaged(runs_of(0.0, 3.0)))
     assert matplotlib.image.imread(tmp_path / "maps.png").std() > 0.01
-
-
-def test_the_same_seeds_give_the_same_csv_however_many_processes() -> None:
-    few = [StabilityTrial(law=PRINTED, load=0.3), StabilityTrial(law=CSWRR, load=0.3, delay_ticks=1)]
-    one, two = (
-        simulated([*product(few, (1, 2))], figures_of, jobs=jobs, title="", stream=io.StringIO())
-        for jobs in (1, 2)
-    )
-    assert runs_csv(one, 1) == runs_csv(two, 1)
-    assert {len(runs) for runs in one.values()} == {2}
