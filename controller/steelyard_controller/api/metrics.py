@@ -252,9 +252,10 @@ def _upstreams(source: Source, now_s: float) -> Iterator[Metric]:
         decision = outcome.decision
         for indicator, weight in zip(decision.indicators, decision.entropy_weights, strict=True):
             entropy.add_metric([name, indicator], float(weight))
-        for column, values in decision.columns.items():
+        for column in decision.columns:
             if column.startswith("clamp_"):
-                clamped.add_metric([name, column.removeprefix("clamp_")], float((values == 1).sum()))
+                hits = decision.columns[column].tolist().count(1.0)
+                clamped.add_metric([name, column.removeprefix("clamp_")], float(hits))
         states = [peer.state for peer in outcome.table.peers]
         for state in ("up", "drain", "down", "backup"):
             peers.add_metric([name, state], states.count(state))
