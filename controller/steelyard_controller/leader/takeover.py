@@ -30,6 +30,10 @@ MOST_SHOWN = 20
 DECLARATIONS_PER_REQUEST = 250
 
 
+# Servers whose saved states are read in one request: a megabyte, within Redis's timeout on a slow network.
+PEERS_AT_ONCE = 1000
+
+
 class Takeover:
     """Prepares the tick loop each time this controller begins to lead; it remembers its own last lease."""
 
@@ -88,7 +92,7 @@ class Takeover:
         waiting = [cycle for name, cycle in self._loop.cycles.items() if name in self._loop.unresumed]
         if not waiting:
             return []
-        part = {cycle.name: cycle for cycle in next(batch.batches(waiting))}
+        part = {cycle.name: cycle for cycle in next(batch.batches(waiting, PEERS_AT_ONCE))}
         try:
             saved = await self._store.load(list(part))
         except Unavailable as error:

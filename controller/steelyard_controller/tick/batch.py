@@ -12,8 +12,9 @@ from steelyard_controller.tick.outcome import Outcome
 Done = TypeVar("Done")
 Part = TypeVar("Part")
 
-# The upstreams of one size step at once, and starting numpy takes a fifth of the step for a thousand servers
-# of ten sizes, a twentieth for eight thousand. Larger batches delay the first tables for nothing.
+# The upstreams of one size step at once. With 2,000 upstreams of 1 to 30 servers, the laws take 1.2 times the
+# CPU in batches of 1,000 servers. In batches of 8,000, they take a tenth less, but 20 to 40 MB more, and the
+# first tables come later.
 MOST_PEERS = 4000
 
 

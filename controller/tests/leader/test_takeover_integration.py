@@ -8,12 +8,12 @@ import pytest
 from pymemcache.client.base import Client
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.upstream import Peer, Upstream
+from steelyard_controller.leader.takeover import PEERS_AT_ONCE
 from steelyard_controller.service import Service
 from steelyard_controller.store.interface import Unavailable
 from steelyard_controller.store.lease import Lease
 from steelyard_controller.store.redis_store import RedisStore
 from steelyard_controller.store.saved_state import SavedState
-from steelyard_controller.tick.batch import MOST_PEERS
 from steelyard_protocol import weight_table, wire
 from steelyard_protocol.weight_table import WeightTable
 
@@ -28,7 +28,7 @@ LEASE_S = 6.0
 PEERS = 10
 
 # Three parts; the last one is not full.
-NAMES = [f"up-{number:03d}" for number in range(2 * MOST_PEERS // PEERS + 30)]
+NAMES = [f"up-{number:03d}" for number in range(2 * PEERS_AT_ONCE // PEERS + 30)]
 
 
 async def until(look: Callable[[], object]) -> None:
