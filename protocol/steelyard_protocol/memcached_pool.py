@@ -66,17 +66,19 @@ class MemcachedPool:
     ) -> tuple[dict[str, dict[str, Seen]], dict[str, bytes]]:
         """Return `seen` of the watched keys and `get_many` of the others, read together."""
         skip = set() if skip is None else skip
-        orders = self._ordered(keys) if keys else {}
+        orders = self._ordered(keys) if len(self._clients) > 1 else {}
         held: dict[str, dict[str, Seen]] = {}
         values: dict[str, bytes] = {}
-        left, seen_keys = list(orders), list(dict.fromkeys(watched))
+        left, seen_keys = list(dict.fromkeys(keys)), list(dict.fromkeys(watched))
 
         def ask(name: str, some: Sequence[str]) -> tuple[dict[str, Seen], dict[str, bytes]]:
             return self._clients[name].seen(seen_keys), self._clients[name].get_many(some)
 
         for choice in range(len(self._clients)):
             asked: dict[str, list[str]] = {name: [] for name in self._clients} if seen_keys else {}
-            for key in left:
+            if not orders:
+                asked |= {name: left for name in self._clients if left}
+            for key in orders and left:
                 asked.setdefault(orders[key][choice], []).append(key)
             for name, (seen, answer) in (await self._each(asked, ask, skip)).items():
                 held.setdefault(name, seen)

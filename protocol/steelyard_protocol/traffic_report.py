@@ -9,13 +9,12 @@ each peer, and numpy adds the lists as they are. A reader refuses a report of an
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from steelyard_protocol import typed_json, wire
+from steelyard_protocol import wire
 from steelyard_protocol.typed_json import Boot, Count, Interval, Name, TypedReader, check_names
 from steelyard_protocol.wire import InvalidMessage, Refused
 
@@ -49,8 +48,7 @@ class PeerLoad(Struct, frozen=True, kw_only=True):
     named_metrics: Annotated[dict[Name, _Metric], Meta(max_length=MAX_NAMED)] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrafficReport:
+class TrafficReport(Struct, frozen=True, kw_only=True):
     """One load balancer's report on one upstream; its columns have an entry for each of `ids`.
 
         completed, failed   requests in the interval
@@ -79,7 +77,7 @@ class TrafficReport:
     latency_ms: Sequence[float | None] = ()
     latency_p50_ms: Sequence[float | None] = ()
     cost: Sequence[float] | None = None
-    loads: dict[str, tuple[int, PeerLoad]] = field(default_factory=dict)
+    loads: dict[str, tuple[int, PeerLoad]] = {}
     zone: str | None = None
     rung: str | None = None
     order: tuple[int, int] | None = None
@@ -113,15 +111,39 @@ _FIGURES = ("completed", "failed", "in_flight", "latency_ms", "latency_p50_ms")
 _READER = TypedReader(_Report)
 
 
-def decode(value: bytes) -> TrafficReport | Refused:
-    """Read a traffic report from the network; total, never raises."""
+def decode(value: bytes, known_ids: Sequence[str] = ()) -> TrafficReport | Refused:
+    """Read a traffic report from the network; total, never raises.
+
+    `known_ids` are those of an earlier report: they need not be checked again.
+    """
     try:
         message = _READER.read(value)
-        columns = _columns_of(message)
-        check_names(columns["ids"])
+        _check_lengths(message)
+        if message.ids != known_ids:
+            _check_ids(message.ids)
     except InvalidMessage as bad:
         return bad.refused
-    return TrafficReport(**typed_json.members(message, _MEMBERS), **columns)
+    count = len(message.ids)
+    rows = zip(message.ids, message.completed, strict=True) if message.loads else ()
+    return TrafficReport(
+        upstream=message.upstream,
+        lb=message.lb,
+        boot=message.boot,
+        seq=message.seq,
+        sent_at_ms=message.sent_at_ms,
+        interval_s=message.interval_s,
+        ids=known_ids if message.ids == known_ids else message.ids,
+        completed=message.completed,
+        failed=message.failed,
+        in_flight=message.in_flight,
+        latency_ms=message.latency_ms,
+        latency_p50_ms=[None] * count if message.latency_p50_ms is UNSET else message.latency_p50_ms,
+        cost=None if message.cost is UNSET else message.cost,
+        loads={peer: (completed, message.loads[peer]) for peer, completed in rows if peer in message.loads},
+        zone=None if message.zone is UNSET else message.zone,
+        rung=None if message.rung is UNSET else message.rung,
+        order=None if message.order is UNSET else message.order,
+    )
 
 
 def encode(report: TrafficReport) -> bytes:
@@ -137,15 +159,18 @@ def encode(report: TrafficReport) -> bytes:
     return msgspec.json.encode({"v": wire.VERSION, **present, "ids": report.ids, **columns})
 
 
-def _columns_of(message: _Report) -> dict[str, Any]:
+def _check_lengths(message: _Report) -> None:
+    """Raise `InvalidMessage` unless every column has a figure for each id."""
     count = len(message.ids)
-    columns: dict[str, Sequence[Any]] = typed_json.members(message, (*_FIGURES, "cost"))
-    columns.setdefault("latency_p50_ms", [None] * count)
-    for name, column in columns.items():
-        if len(column) != count:
+    columns = (message.completed, message.failed, message.in_flight, message.latency_ms)
+    optional = (message.latency_p50_ms, message.cost)
+    for name, column in zip((*_FIGURES, "cost"), (*columns, *optional), strict=True):
+        if column is not UNSET and len(column) != count:
             raise InvalidMessage("range", f'"{name}" has {len(column)} figures, and there are {count} ids')
-    if len(set(message.ids)) != count:
+
+
+def _check_ids(ids: Sequence[str]) -> None:
+    """Raise `InvalidMessage` for an id that occurs twice or is no name."""
+    if len(set(ids)) != len(ids):
         raise InvalidMessage("range", '"ids" has a name twice')
-    rows = zip(message.ids, message.completed, strict=True) if message.loads else ()
-    loads = {peer: (completed, message.loads[peer]) for peer, completed in rows if peer in message.loads}
-    return {"ids": message.ids, "loads": loads, **columns}
+    check_names(ids)

@@ -126,9 +126,9 @@ class Snapshot(_Columns):
 # Figures in place of an empty column.
 _MAY_LACK = {"eligible": True, **dict.fromkeys(("pinned", "published", "up_s", "cost", "knees"), np.nan)}
 
-_COLUMNS = tuple(
-    each.name for each in fields(_Columns) if each.name not in {"utilization", "capacity", "knees"}
-)
+_ALL_COLUMNS = tuple(each.name for each in fields(_Columns))
+
+_COLUMNS = tuple(name for name in _ALL_COLUMNS if name not in {"utilization", "capacity", "knees"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,15 +149,15 @@ class Batch(_Columns):
 
     def snapshot(self, row: int) -> Snapshot:
         """Return the snapshot of one upstream; its columns are views."""
-        columns: Any = {each.name: getattr(self, each.name)[row] for each in fields(_Columns)}
-        return Snapshot(
-            t_s=self.t_s[row],
-            ids=self.ids[row],
-            indicators=self.indicators,
-            tick_s=self.tick_s,
-            report_age_ticks=self.report_age_ticks,
-            **columns,
-        )
+        # A batch has the right shapes, and a tick makes thousands of snapshots: they are not checked again.
+        snapshot = object.__new__(Snapshot)
+        for name in _ALL_COLUMNS:
+            object.__setattr__(snapshot, name, getattr(self, name)[row])
+        for name in ("t_s", "ids"):
+            object.__setattr__(snapshot, name, getattr(self, name)[row])
+        for name in ("indicators", "tick_s", "report_age_ticks"):
+            object.__setattr__(snapshot, name, getattr(self, name))
+        return snapshot
 
     def of(self, rows: Sequence[int]) -> "Batch":
         """Return the batch of some of its upstreams."""

@@ -240,7 +240,8 @@ def _read_report(
     """Return a load balancer's newest report and its earlier runs; why it is refused; None: it is known."""
     context = receipt.context
     text = context.keys.open_value(value, derived_keys.lb(lb))
-    report = text if isinstance(text, Refused) else traffic_report.decode(text)
+    known_ids = () if last is None else last.message.ids
+    report = text if isinstance(text, Refused) else traffic_report.decode(text, known_ids)
     if isinstance(report, Refused):
         return report
     if (report.upstream, report.lb) != (context.upstream, lb):

@@ -307,8 +307,7 @@ class Cycle:
         """
         undeclared, changes = self._undeclared, list[str]()
         if received is None or begun.receipt is None:
-            samples = begun.inbox.samples.aligned(begun.declared.places)
-            received = replace(begun.inbox, samples=samples, refusals={})
+            received = replace(begun.inbox, refusals={})
         elif undeclared.heard_s or undeclared.announced:
             undeclared, received = undeclared.after(
                 received,
@@ -318,6 +317,8 @@ class Cycle:
                 unix_ms=begun.receipt.context.unix_ms,
             )
             changes = self._undeclared.changes(undeclared)
+        # Without an answer of Memcached, the inbox still has the servers that it had before.
+        samples = received.samples.aligned(begun.declared.places)
         zones, flows = upstream_zones.follow(
             self._zones, self._zone_names, begun.upstream.peers, received, now_s=now_s, tick_s=self.tick_s
         )
@@ -329,7 +330,7 @@ class Cycle:
             refusals=inbox.refusal_changes(begun.inbox, received),
             snapshot=SnapshotInput(
                 begun.declared,
-                received,
+                received if samples is received.samples else replace(received, samples=samples),
                 self._pins(begun.upstream),
                 self._followed_weights(begun.upstream, zones, flows),
             ),

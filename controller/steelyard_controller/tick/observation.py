@@ -24,7 +24,7 @@ def observe(begun: Sequence[tuple[Cycle, Begun]], now_s: float) -> list[Observed
     ]
     pairings, due = due_samples(
         [each.pairing for _, each in begun],
-        [each.inbox.samples for each in received],
+        [each.snapshot.inbox.samples for each in received],
         [each.inbox.reports.values() for each in received],
         now_s=now_s,
         tick_s=tick_s,

@@ -38,7 +38,9 @@ async def read(
         server: {key: seen.pop(key) for key in list_keys if key in seen} for server, seen in held.items()
     }
     announcing = _announce(lists, cycles)
-    new_keys = set(_keys([cycle for cycle in due if cycle.name in announcing])).difference(message_keys)
+    new_keys = set(_keys([cycle for cycle in due if cycle.name in announcing]))
+    if new_keys:
+        new_keys.difference_update(message_keys)
     if new_keys:  # Rarely: most load balancers that announce themselves have done so before.
         with suppress(memcached_client.Unavailable):  # The next tick reads them.
             values |= await pipeline.get_many(sorted(new_keys), skip)
