@@ -64,6 +64,8 @@ def sign(key: bytes, text: bytes) -> bytes:
 
 def open_value(key: bytes | None, value: bytes) -> bytes | Refused:
     """Return the text of a value, or why it is not to be believed; total, never raises."""
+    if key is None and value.startswith(b"{"):  # No signature begins like this.
+        return value
     signed = SIGNED.match(value)
     if key is None:
         return value if signed is None else Refused("signed", "it is signed, and no key is set here: set it")

@@ -126,9 +126,9 @@ class Snapshot(_Columns):
 # Figures in place of an empty column.
 _MAY_LACK = {"eligible": True, **dict.fromkeys(("pinned", "published", "up_s", "cost", "knees"), np.nan)}
 
-_ALL_COLUMNS = tuple(each.name for each in fields(_Columns))
-
-_COLUMNS = tuple(name for name in _ALL_COLUMNS if name not in {"utilization", "capacity", "knees"})
+_COLUMNS = tuple(
+    each.name for each in fields(_Columns) if each.name not in {"utilization", "capacity", "knees"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,15 +149,7 @@ class Batch(_Columns):
 
     def snapshot(self, row: int) -> Snapshot:
         """Return the snapshot of one upstream; its columns are views."""
-        # A batch has the right shapes, and a tick makes thousands of snapshots: they are not checked again.
-        snapshot = object.__new__(Snapshot)
-        for name in _ALL_COLUMNS:
-            object.__setattr__(snapshot, name, getattr(self, name)[row])
-        for name in ("t_s", "ids"):
-            object.__setattr__(snapshot, name, getattr(self, name)[row])
-        for name in ("indicators", "tick_s", "report_age_ticks"):
-            object.__setattr__(snapshot, name, getattr(self, name))
-        return snapshot
+        return _Row.of(self, row)
 
     def of(self, rows: Sequence[int]) -> "Batch":
         """Return the batch of some of its upstreams."""
@@ -170,6 +162,33 @@ class Batch(_Columns):
             ids=tuple(self.ids[row] for row in rows),
             **columns,
         )
+
+
+class _Row(Snapshot):
+    """A snapshot in a batch. A tick makes thousands and reads few columns: each is made when it is read."""
+
+    __slots__ = ("_batch", "_row")
+
+    _batch: Batch
+    _row: int
+
+    @classmethod
+    def of(cls, batch: Batch, row: int) -> "_Row":
+        # Without the checks of the shapes: those of a batch are right.
+        snapshot = object.__new__(cls)
+        object.__setattr__(snapshot, "_batch", batch)
+        object.__setattr__(snapshot, "_row", row)
+        return snapshot
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - a column or a figure
+        # Python asks here for a field that is not set.
+        of_batch = getattr(self._batch, name)
+        field_of_row = of_batch if name in _OF_BATCH else of_batch[self._row]
+        object.__setattr__(self, name, field_of_row)
+        return field_of_row
+
+
+_OF_BATCH = frozenset(("indicators", "tick_s", "report_age_ticks"))
 
 
 def alike(snapshot: Snapshot) -> Hashable:

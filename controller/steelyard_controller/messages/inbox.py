@@ -99,6 +99,8 @@ def _inbox(
 ) -> Inbox:
     before, now_s = receipt.inbox, receipt.context.now_s
     (new_samples, refused_samples), (new_reports, refused_reports) = samples, reports
+    if not (refused_samples or refused_reports or before.alarms or before.remembered):
+        return Inbox(samples=new_samples, reports=new_reports, refused=before.refused)
     refusals = {
         **{f"sample of {peer}": each for peer, each in refused_samples.items()},
         **{f"traffic report of {lb}": each for lb, each in refused_reports.items()},

@@ -203,15 +203,17 @@ class _Reading:
         new: list[int] = []
         messages: list[Sample] = []
         read = self._read(changed, upstream_of)
+        names, boots = self._names, self._boots
+        upstreams = [each.context.upstream for each in self._upstreams]
         for place, number, seq, message in zip(changed, upstream_of, seqs, read, strict=True):
-            name, context = self._names[place], self._upstreams[number].context
             if (
                 isinstance(message, Refused)
-                or message.peer != name
-                or message.upstream != context.upstream
-                or message.boot != self._boots[place]
+                or message.boot != boots[place]
                 or not message.seq > seq
+                or message.peer != names[place]
+                or message.upstream != upstreams[number]
             ):
+                name = names[place]
                 runs = self._judged(message, name, number)
                 if runs is None:
                     continue
@@ -221,7 +223,6 @@ class _Reading:
                 self._begin_run(place, number, message, runs)
             new.append(place)
             messages.append(message)
-        for place, message in zip(new, messages, strict=True):
             self._raw[place] = changed[place]
             self._further[place] = message.further or NONE_FURTHER
         if new:

@@ -5,7 +5,8 @@ Pure: no I/O, no clock. `tick_loop` reads and writes for it.
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from steelyard_protocol import wire
@@ -41,8 +42,7 @@ from steelyard_controller.tick.window_pairing import WindowPairing
 PAUSE_TICKS = 2.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
+class Begun(NamedTuple):
     """A tick that has begun: the upstream as it is declared now, and its values.
 
     inbox       the messages before this tick
@@ -59,8 +59,7 @@ class Begun:
     announced: Receipt | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Received:
+class TakenUp(NamedTuple):
     """The messages of a tick, and the state that follows from them; `refusals` began or ended."""
 
     inbox: Inbox
@@ -71,8 +70,7 @@ class Received:
     snapshot: SnapshotInput
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
+class Observed(NamedTuple):
     """The input of the laws at a tick."""
 
     upstream: Upstream
@@ -299,7 +297,7 @@ class Cycle:
             announced=announced,
         )
 
-    def receive(self, begun: Begun, received: Inbox | None, tried: Inbox | None, *, now_s: float) -> Received:
+    def receive(self, begun: Begun, received: Inbox | None, tried: Inbox | None, *, now_s: float) -> TakenUp:
         """Return the messages of the tick, with those of undeclared load balancers.
 
         received   the inbox after the values of `begun.receipt`
@@ -322,7 +320,7 @@ class Cycle:
         zones, flows = upstream_zones.follow(
             self._zones, self._zone_names, begun.upstream.peers, received, now_s=now_s, tick_s=self.tick_s
         )
-        return Received(
+        return TakenUp(
             inbox=received,
             undeclared=undeclared,
             balancer_changes=changes,
@@ -331,12 +329,12 @@ class Cycle:
             snapshot=SnapshotInput(
                 begun.declared,
                 received if samples is received.samples else replace(received, samples=samples),
-                self._pins(begun.upstream),
+                self._pins(begun.upstream, begun.declared.pins),
                 self._followed_weights(begun.upstream, zones, flows),
             ),
         )
 
-    def keep(self, begun: Begun, received: Received, pairing: WindowPairing, place: Place) -> Observed:
+    def keep(self, begun: Begun, received: TakenUp, pairing: WindowPairing, place: Place) -> Observed:
         """Keep the messages of the tick and their pairing; return the input of the laws."""
         snapshot = place.batch.snapshot(place.row)
         self._inbox, self._pairing, self._zones = received.inbox, pairing, received.zones
@@ -449,14 +447,14 @@ class Cycle:
     def _reports(self, values: Mapping[str, bytes], lbs: Iterable[str]) -> dict[str, bytes | None]:
         return {lb: values.get(wire.traffic_key(self.name, lb)) for lb in lbs}
 
-    def _pins(self, upstream: Upstream) -> Floats:
-        """Return the pins, k, on the scale S of the deciding law; NaN: not pinned; empty: none is."""
-        if all(peer.pin is None for peer in upstream.peers):
+    def _pins(self, upstream: Upstream, pins: Floats) -> Floats:
+        """Return pins in per cent, k, on the scale S of the deciding law."""
+        if not pins.size:
             return NONE_GIVEN
         deciding = upstream.law if upstream.blend is None else upstream.blend.law
         total = law_total(self._laws[deciding].parameters["S"], len(upstream.peers))
-        pins = [math.nan if peer.pin is None else peer.pin / 100 * total for peer in upstream.peers]
-        return np.array(pins, dtype=float)
+        scaled: Floats = pins / 100 * total
+        return scaled
 
     def _followed_weights(self, upstream: Upstream, zones: Zoning | None, flows: Floats) -> Floats:
         """Return the weights that traffic follows, k; NaN: none yet; empty: the law's own last decision.

@@ -22,6 +22,7 @@ class DeclaredColumns:
     baseline     k, NaN: undeclared
     eligible     k, whether a peer gets requests
     max_conns    k, NaN: no limit
+    pins         k, per cent of the requests; NaN: not pinned; empty: no peer is
     """
 
     ids: tuple[str, ...]
@@ -31,6 +32,7 @@ class DeclaredColumns:
     baseline: Floats
     eligible: Bools
     max_conns: Floats
+    pins: Floats
     _reported_ids: Sequence[str] = ()
     _reported_places: Ints = field(default_factory=lambda: np.empty(0, dtype=np.intp))
 
@@ -45,6 +47,7 @@ class DeclaredColumns:
         """
         ids = tuple(peer.id for peer in peers)
         baselines = [np.nan if peer.baseline is None else peer.baseline for peer in peers]
+        pins = [np.nan if peer.pin is None else peer.pin for peer in peers]
         return cls(
             ids=ids,
             places={peer: place for place, peer in enumerate(ids)},
@@ -53,12 +56,13 @@ class DeclaredColumns:
             baseline=np.array(baselines, dtype=float),
             eligible=np.array([peer.state == "up" for peer in peers], dtype=bool),
             max_conns=np.array([peer.max_conns or max_conns or np.nan for peer in peers], dtype=float),
+            pins=np.array(pins, dtype=float) if any(peer.pin is not None for peer in peers) else np.empty(0),
         )
 
-    def rows_of(self, reported: Sequence[str], first: int, *, otherwise: int) -> Ints:
-        """Return the rows of reported peers if this upstream's begin at `first`; `otherwise` for no peer."""
+    def places_of(self, reported: Sequence[str]) -> Ints:
+        """Return the places of the peers of a report; below 0: it is no peer."""
         if reported != self._reported_ids:  # Load balancers with the same table report the same peers.
             places = [self.places.get(peer, -1) for peer in reported]
             self._reported_ids = reported
             self._reported_places = np.array(places, dtype=np.intp)
-        return np.where(self._reported_places < 0, otherwise, self._reported_places + first)
+        return self._reported_places

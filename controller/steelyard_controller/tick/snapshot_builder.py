@@ -129,9 +129,12 @@ def build_batches(
             **columns,
         )
         is_due = due.is_due[rows]
+        by_in_flight = IN_FLIGHT_INDICATOR in indicators
         sampled = np.logical_or.reduce(is_due, axis=1)
         for row, (number, each) in enumerate(zip(numbers, some, strict=True)):
-            _take_in_band(batch, row, each, is_due[row], now_s=now_s, tick_s=tick_s)
+            new = [report.message for report in each.inbox.reports.values() if report.arrived_s == now_s]
+            if by_in_flight or any(report.loads for report in new):
+                _take_in_band(batch, row, each, new, is_due[row], now_s=now_s, tick_s=tick_s)
             places[number] = Place(batch, row, bool(sampled[row]))
     return [places[number] for number in range(len(inputs))]
 
@@ -175,15 +178,18 @@ def _utilization(due: DueSamples, rows: Ints, indicators: tuple[str, ...]) -> Fl
 
 
 def _take_in_band(
-    batch: Batch, row: int, upstream: SnapshotInput, is_due: Bools, *, now_s: float, tick_s: float
+    batch: Batch,
+    row: int,
+    upstream: SnapshotInput,
+    new: Sequence[TrafficReport],
+    is_due: Bools,
+    *,
+    now_s: float,
+    tick_s: float,
 ) -> None:
-    """Put in the utilizations that servers without an agent, or with a silent one, report in responses."""
+    """Put in the utilizations of servers without an agent, or with a silent one, from the `new` reports."""
     inbox, declared = upstream.inbox, upstream.declared
-    new = [received.message for received in inbox.reports.values() if received.arrived_s == now_s]
     loaded = [report for report in new if report.loads]
-    by_in_flight = IN_FLIGHT_INDICATOR in batch.indicators and bool(new)
-    if not loaded and not by_in_flight:
-        return
     silent = inbox.samples.silent(now_s=now_s, tick_s=tick_s) & ~batch.leaving[row]
     if loaded:
         for place in np.flatnonzero(silent & ~is_due).tolist():
@@ -192,7 +198,7 @@ def _take_in_band(
                 batch.utilization[row, place] = [
                     np.nan if value is None else value for value in map(reported.get, batch.indicators)
                 ]
-    if by_in_flight:
+    if new and IN_FLIGHT_INDICATOR in batch.indicators:
         judged = silent & ~np.isnan(batch.completed[row])
         share = np.minimum(batch.in_flight[row] / declared.max_conns, MAX_FURTHER_UTILIZATION)
         batch.utilization[row, judged, batch.indicators.index(IN_FLIGHT_INDICATOR)] = share[judged]
@@ -246,7 +252,7 @@ def _mean(values: Sequence[tuple[int, float | UnsetType]]) -> float | None:
 def _traffic_columns(inputs: Sequence[SnapshotInput], *, now_s: float, tick_s: float) -> dict[str, Floats]:
     """Return the snapshots' columns from the traffic reports by name, N peers each."""
     sizes = [len(each.declared.ids) for each in inputs]
-    first, count = np.cumsum([0, *sizes]).tolist(), sum(sizes)
+    first, count = np.cumsum([0, *sizes]), sum(sizes)
     # The last place takes the figures of servers that are not among the peers.
     completed, failed, in_flight, latencies_s, timed, cost = np.zeros((6, count + 1))
     reported = np.zeros(count + 1, dtype=bool)
@@ -255,13 +261,14 @@ def _traffic_columns(inputs: Sequence[SnapshotInput], *, now_s: float, tick_s: f
     for turn in range(max(map(len, current), default=0)):
         numbers = [number for number, its in enumerate(current) if len(its) > turn]
         reports = [current[number][turn].message for number in numbers]
-        rows = np.concatenate(
+        places = np.concatenate(
             [
-                inputs[number].declared.rows_of(report.ids, first[number], otherwise=count)
+                inputs[number].declared.places_of(report.ids)
                 for number, report in zip(numbers, reports, strict=True)
             ]
         )
         lengths = [len(report.ids) for report in reports]
+        rows = np.where(places < 0, count, places + np.repeat(first[numbers], lengths))
         per_tick = np.repeat([tick_s / report.interval_s for report in reports], lengths)
         done = _joined(report.completed for report in reports)
         median_ms = _joined(report.latency_p50_ms for report in reports)

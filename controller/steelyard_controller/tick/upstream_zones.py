@@ -37,7 +37,7 @@ def follow(
 
     None: no server has a zone, or no load balancer is in one of these.
     """
-    if not any(received.message.zone in names for received in inbox.reports.values()):
+    if not names or not any(received.message.zone in names for received in inbox.reports.values()):
         return None, np.empty(0)
     numbers = {name: number for number, name in enumerate(names)}
     places = {peer.id: numbers.get(peer.zone or "", len(names)) for peer in peers}
