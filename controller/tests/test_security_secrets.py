@@ -80,10 +80,27 @@ class Scene:
         path.chmod(0o600)
         return str(path)
 
-    def start(
-        self, name: str, *command: str, popen: Callable[..., Program] = subprocess.Popen, **environment: str
+    def start(self, name: str, *command: str, **environment: str) -> Program:
+        """Start one of our programs; it ends with the test."""
+        return self._start(subprocess.Popen, name, command, environment)
+
+    def fork(self, name: str, *command: str, **environment: str) -> Program:
+        """Fork one of our programs, which then has no command line of its own."""
+        return self._start(warm_start.Popen, name, command, environment)
+
+    def run(self, name: str, *command: str, **environment: str) -> int:
+        """Run one of our programs to its end, and return its exit status."""
+        program = self.start(name, *command, **environment)
+        self.watch()
+        return program.wait(PATIENCE_S)
+
+    def _start(
+        self,
+        popen: Callable[..., Program],
+        name: str,
+        command: tuple[str, ...],
+        environment: dict[str, str],
     ) -> Program:
-        """Start one of our programs; it ends with the test. A forked one has no command line of its own."""
         with (self.folder / f"{name}.log").open("ab") as log:
             program = popen(
                 [sys.executable, "-m", *command],
@@ -91,12 +108,6 @@ class Scene:
             )  # fmt: skip
         self.programs.append(program)
         return program
-
-    def run(self, name: str, *command: str, **more: Any) -> int:
-        """Run one of our programs to its end, and return its exit status."""
-        program = self.start(name, *command, **more)
-        self.watch()
-        return program.wait(PATIENCE_S)
 
     def ask(self, method: str, url: str, **options: object) -> int:
         """Send a request, keep the answer, and return its status; 0: there is no server."""
@@ -249,9 +260,9 @@ def test_secrets_show_in_no_log_no_answer_and_no_process_list(
     # Redis with a wrong password, and with one that a URL cannot contain. The controllers above have shown
     # that neither way puts a secret into a command line.
     port = str(free_port())
-    badly = scene.start(
+    badly = scene.fork(
         "wrong-password", *shared, "--api-port", port, "--state-url", redis, "--state-password-file",
-        scene.file("wrong_password"), popen=warm_start.Popen,
+        scene.file("wrong_password"),
     )  # fmt: skip
     wait_until(lambda: scene.ask("GET", f"http://127.0.0.1:{port}/readyz") == 503, lambda: "no answer")
     wait_until(
@@ -260,8 +271,8 @@ def test_secrets_show_in_no_log_no_answer_and_no_process_list(
     )
     assert badly.poll() is None
     bad = f"redis://:{SECRETS['wrong_password']}@127.0.0.1:x/0"
-    refused = ("bad-url", *shared, "--api-port", port)
-    assert scene.run(*refused, popen=warm_start.Popen, STEELYARD_STATE_URL=bad) == 2
+    refused = scene.fork("bad-url", *shared, "--api-port", port, STEELYARD_STATE_URL=bad)
+    assert refused.wait(PATIENCE_S) == 2
 
     locked_redis.kill()  # Causes tracebacks, if anything does.
     wait_until(
