@@ -19,7 +19,7 @@ from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import MasterNotFoundError, Sentinel
 from redis.backoff import NoBackoff
 from redis.crc import key_slot
-from redis.exceptions import AuthenticationError, RedisError
+from redis.exceptions import AuthenticationError, RedisError, ResponseError
 
 from steelyard_controller.store.redis_url import RedisUrl
 
@@ -88,6 +88,12 @@ class RedisConnection:
 
     async def run_each(self, script: str, calls: Sequence[tuple[Sequence[str], Sequence[Any]]]) -> list[Any]:
         """Run a script once for each `(keys, arguments)`; return each answer, or the error in its place."""
+        if len(calls) == 1:
+            # A pipeline of one takes a third longer, at every tick of a controller with one upstream.
+            try:
+                return [await self.run(script, *calls[0])]
+            except ResponseError as error:
+                return [error]
         all_of_them = self.client.pipeline(transaction=False)
         for keys, arguments in calls:
             all_of_them.eval(script, len(keys), *keys, *arguments)
