@@ -360,7 +360,7 @@ def test_laws_that_cannot_step_together_are_a_fault(
         it.loop.follow("api", Declaration(upstream=WEB))
         monkeypatch.setattr(batch, "advance", functools.partial(batch.advance, step=step))
         assert (await it.tick(1.0)).degraded == ()
-        assert [line for line in it.service.degraded if line.startswith("laws: 2 upstreams step one by one")]
+        assert [line for line in it.service.degraded if line.startswith("laws: 2 upstreams step in parts")]
         monkeypatch.undo()
         await it.tick(2.0)
         assert it.service.degraded == ()
