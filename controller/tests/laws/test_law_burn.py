@@ -13,10 +13,11 @@ STEELYARD = laws.create("steelyard")
 BURN = ((0.5, 20), (0.8, 20))
 
 
-def after(*windows: tuple[float, int]) -> Decision:
+def after(*windows: tuple[float, int], in_flight: float = 1.0) -> Decision:
     """Return the decision after a calm minute and these loads and requests of the first server."""
     calm, *rest = (
-        snapshot(cpu=(cpu, 0.1, 0.1), completed=(count, 20, 20)) for cpu, count in ((0.1, 20), *windows)
+        snapshot(cpu=(cpu, 0.1, 0.1), completed=(count, 20, 20), in_flight=in_flight)
+        for cpu, count in ((0.1, 20), *windows)
     )
     return steps(STEELYARD, [calm] * 60 + rest)[1]
 
@@ -37,3 +38,10 @@ def test_a_server_that_got_slower_is_not_free_with_fewer_requests() -> None:
 def test_requests_that_came_in_a_later_sample_s_time_do_not_make_a_server_free() -> None:
     # Twenty requests are reported, and the sample still shows the idle server before them.
     assert after((0.5, 0), *[(0.05, 0)] * 9, (0.0, 60)).capacity_estimate[0] < 300
+
+
+def test_two_windows_after_a_burn_do_not_show_what_a_request_costs() -> None:
+    # Five requests of .012 after an idle window: alone, they would say that a request costs .012.
+    decision = after(*BURN, (0.0, 0), (0.06, 5), *[(0.025, 5)] * 3, in_flight=0.0)
+    assert decision.columns["request_cost"][0] == pytest.approx(0.005, rel=0.15)
+    assert decision.capacity_estimate[0] > 170

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from steelyard_controller.laws.small_arrays import clip
+from steelyard_controller.laws.small_arrays import clip, known_or_zero
 from steelyard_controller.laws.snapshot import Bools, Floats
 from steelyard_controller.laws.steelyard.evidence import (
     BUSY,
@@ -50,6 +50,7 @@ class Known:
     others     w_0, load that is known not to be ours
     contrast   0..1, difference of the numbers of requests, beyond chance and windows that begin apart
     marginal   y, load seconds that one further request has taken
+    surely     y_1, those that it has taken at least: y less its error
     most       largest cost with which the windows' loads agree; huge without a scatter of requests
     distinguished   number of requests of known cost that would show the cost as well as y does
     """
@@ -58,6 +59,7 @@ class Known:
     others: Floats
     contrast: Floats
     marginal: Floats
+    surely: Floats
     most: Floats
     distinguished: Floats
 
@@ -90,13 +92,16 @@ def known_of(inputs: Inputs, evidence: Evidence, in_flight: InFlight) -> Known:
 
         v        = [rate^2] - [rate]^2,   y = ([rate l] - [rate] [l])/v
         contrast = max(0, v - 3/4 [rate]/T)/(v + (eps [rate])^2)/(1 + (d/1 s)^2)    0 in the first 10 windows
-        error    = sqrt((variance of l that y leaves + r0^2)/(v (windows - 10)))
+        left     = variance of l that y leaves + r0^2
+        y_1      = y - sqrt(max(left, disp [rate]/T cost^2)/(v windows))
+        error    = sqrt(left/(v (windows - 10)))
         most     = 2 (1 + (d/1 s)^2)/(1 - F/D) (|y| + 3 error)
 
     rate, l: rate of requests and load of a window; [ ]: their means, from `Evidence.moments`. Chance makes a
     variance of [rate]/T. If windows begin apart, load and rate do not agree on the larger part of it. Half a
     window apart takes half of y, longer requests take more of it, and full windows show none. If y is below
     0, something else changed meanwhile, and the bound is as much wider.
+    y agrees with any two windows. So chance in the costs of requests (disp) is its least error.
     """
     statistics = statistics_of(evidence.moments)
     rate, variance, covariance = statistics.rate, statistics.rate_variance, statistics.covariance
@@ -105,9 +110,12 @@ def known_of(inputs: Inputs, evidence: Evidence, in_flight: InFlight) -> Known:
     differed /= np.maximum(variance + (inputs.parameters.eps * rate) ** 2, FADED)
     blurred = 1.0 + (in_flight.known_duration_s / SHORT_S) ** 2
     marginal = covariance / np.maximum(variance, FADED)
-    windows = np.maximum(evidence.moments[..., SECONDS] / inputs.window_s - YOUNG_WINDOWS, 0.0)
+    windows = evidence.moments[..., SECONDS] / inputs.window_s
     unexplained = np.maximum(statistics.load_variance - marginal * covariance, 0.0) + IDLE_LOAD**2
-    error = np.sqrt(unexplained / np.maximum(windows * variance, FADED))
+    of_requests = evidence.dispersion * rate / inputs.snapshots.tick_s * known_or_zero(evidence.cost) ** 2
+    chance = np.sqrt(np.maximum(unexplained, of_requests) / np.maximum(windows * variance, FADED))
+    older = np.maximum(windows - YOUNG_WINDOWS, 0.0)
+    error = np.sqrt(unexplained / np.maximum(older * variance, FADED))
     measured = 1.0 - evidence.sums[..., FULL_SECONDS] / np.maximum(evidence.sums[..., SECONDS], FADED)
     most = APART_FACTOR * blurred * (np.abs(marginal) + REFUTED_SIGMA * error)
     return Known(
@@ -115,6 +123,7 @@ def known_of(inputs: Inputs, evidence: Evidence, in_flight: InFlight) -> Known:
         others=evidence.others,
         contrast=differed / blurred,
         marginal=marginal,
+        surely=marginal - chance,
         most=most / np.maximum(measured, FADED),
         distinguished=np.maximum(marginal / error - REFUTED_SIGMA, 0.0) ** 2,
     )
@@ -125,8 +134,9 @@ def with_findings_kept(known: Known, sums: Floats, seen: Bools, tick_s: float) -
 
         cost   at most `most`; what that takes of the explained load is added to w_0
         u'     = max(0, B/D - cost A/D - w_0)                    unexpected load
-        e'     = clip(y, cost, cost + u' D/A)                    its part of more expensive requests
-        cost  *= (e'/cost)^g',   w_0 += g' (u' - (e' - cost) A/D)    g' = min(1, T contrast/2 s)
+        e'     = clip(y_1, cost, cost + u' D/A)                  its part of more expensive requests, surely
+        y'     = clip(y, cost, cost + u' D/A)
+        cost  *= (e'/cost)^g',   w_0 += g' (u' - (y' - cost) A/D)    g' = min(1, T contrast/2 s)
         w_0    at most max(0, B/D - cost A/D)
 
     Once the weights settle, all windows are alike and show no contrast: load whose origin was not kept would
@@ -137,9 +147,12 @@ def with_findings_kept(known: Known, sums: Floats, seen: Bools, tick_s: float) -
     possible = np.minimum(known.cost, known.most)
     known_others = known.others + (known.cost - possible) * rate
     unexpected = np.maximum(load - rate * possible - known_others, 0.0)
-    dearer = np.maximum(np.minimum(known.marginal, possible + unexpected / rate), possible)
+    dearest = possible + unexpected / rate
+    dearer, likely = (
+        np.maximum(np.minimum(each, dearest), possible) for each in (known.surely, known.marginal)
+    )
     gain = np.minimum(tick_s / LEARNING_S * known.contrast, 1.0)
-    others = known_others + gain * (unexpected - (dearer - possible) * rate)
+    others = known_others + gain * (unexpected - (likely - possible) * rate)
     cost = clip(possible * (dearer / possible) ** gain, COST_MIN, COST_MAX)
     learns = seen & (sums[..., FULL_SECONDS] <= 0.5 * seconds)
     others = np.maximum(np.minimum(others, load - rate * cost), 0.0)

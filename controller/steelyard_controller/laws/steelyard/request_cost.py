@@ -35,14 +35,14 @@ def split(sums: Floats, known: Known, l0: float) -> tuple[Floats, Floats]:
         w_1     = min(w_0 (1 - F/D), max(extra, 0))      the part of the rest that is known not to be ours
         new     = extra - w_1                            the part that was not expected
         dearer  = x^2/(x^2 + l0^2)
-        dearer += contrast (clip((y - cost)/(cost new/x), 0, 1) - dearer);   at least F/D; at most e = most
+        dearer += contrast (clip((y_1 - cost)/(cost new/x), 0, 1) - dearer);   at least F/D; at most e = most
         extra > 0:   w = w_1 + (1 - dearer) new,  e = cost (1 + dearer new/x)
         extra <= 0:  w = 0,                       e = cost (B/D + r0)/(x + r0)        r0: `IDLE_LOAD`
 
     Unexpected load comes from more expensive requests or from somebody else's work; `dearer` is the part that
     is taken for more expensive requests. One window cannot distinguish them. At a large load of our own, more
     expensive requests are likelier; at a small one, somebody else's work is. Windows with different numbers
-    of requests do distinguish them (w_0, contrast, y and most: `Known`).
+    of requests do distinguish them (w_0, contrast, y_1 and most: `Known`).
     `sums` may have rows of such tables; so have the results.
     """
     price = np.where(np.isnan(known.cost), 1.0, known.cost)
@@ -54,7 +54,7 @@ def split(sums: Floats, known: Known, l0: float) -> tuple[Floats, Floats]:
     others = np.minimum(known.others * (1.0 - full), np.maximum(extra, 0.0))
     unexpected_part = (extra - others) / np.maximum(x, FADED)
     dearer_part = x * x / (x * x + l0 * l0)
-    marginal_part = clip((known.marginal / price - 1.0) / np.maximum(unexpected_part, FADED), 0.0, 1.0)
+    marginal_part = clip((known.surely / price - 1.0) / np.maximum(unexpected_part, FADED), 0.0, 1.0)
     dearer_part = np.maximum(dearer_part + known.contrast * (marginal_part - dearer_part), full)
     largest_part = np.maximum(known.most / price - 1.0, 0.0) / np.maximum(unexpected_part, FADED)
     dearer_part = np.minimum(dearer_part, largest_part)
