@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from steelyard_controller import laws
 from steelyard_controller.laws.decision import Decision
-from steelyard_controller.laws.snapshot import Snapshot
+from steelyard_controller.laws.snapshot import Snapshot, batch_of
 
 from .snapshots import snapshot
 
@@ -81,7 +81,7 @@ def steps_at_once(law: laws.Law, upstreams: Sequence[Sequence[Snapshot]]) -> lis
     """Run a law over the snapshots of several upstreams, alike at each tick; return the decisions by tick."""
     memories, decided = [law.start()] * len(upstreams), []
     for each in zip(*upstreams, strict=True):
-        stepped = law.step_batch(memories, each)
+        stepped = law.step_batch(memories, batch_of(each))
         memories = [memory for memory, _ in stepped]
         decided.append([decision for _, decision in stepped])
     return decided
