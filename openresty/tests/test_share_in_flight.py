@@ -171,27 +171,35 @@ def pretend_until(rig: Rig, address: str, in_flight: str | int, holds: Callable[
 
 
 @contextlib.contextmanager
-def held(rig: Rig, edge: Edge, clients: ThreadPoolExecutor, requests: int, seconds: float) -> Iterator[None]:
-    """Keep requests of this length in flight."""
-    asked = [clients.submit(edge.get, f"/?sleep_s={seconds}") for _ in range(requests)]
+def held(
+    rig: Rig, edge: Edge, clients: ThreadPoolExecutor, made: list[Backend], requests: int
+) -> Iterator[None]:
+    """Keep requests in flight during the block."""
+    over = threading.Event()
+    for backend in made:
+        backend.holds["/held"] = over
+    asked = [clients.submit(edge.get, "/held") for _ in range(requests)]
 
     def they_are() -> bool:
         return bool(sum(row["in_flight"] for row in edge.upstream()["peers"]) >= requests)
 
-    rig.wait_until(they_are, "they are in flight")
-    yield
+    try:
+        rig.wait_until(they_are, "they are in flight")
+        yield
+    finally:
+        over.set()
     assert {answer.result().status for answer in asked} == {200}
 
 
 def test_each_nginx_knows_what_the_others_have_in_flight_and_no_longer_than_they_have_it(
     rig: Rig, clients: ThreadPoolExecutor
 ) -> None:
-    servers(rig)
+    made = servers(rig)
     first, second = (balancer(rig, name, workers=2) for name in ("edge-1", "edge-2"))
     with first.under_load(1), second.under_load(1):
         for edge in (first, second):
             wait_for_state(rig, edge, "on")
-        with held(rig, first, clients, 6, 4):
+        with held(rig, first, clients, made, 6):
             rig.wait_until(lambda: of_others(second) >= 6, "the second knows of six")
         rig.wait_until(lambda: of_others(second) <= 1, "they are over")
         about = exchange(second)
@@ -257,7 +265,7 @@ def test_by_default_it_begins_and_ends_as_tables_name_another_load_balancer(
             assert others(edge) == {"a": None, "b": None}
         assert rig.memcached.get(f"{PREFIX}epoch") is None  # Memcached was told nothing
         publish(rig, made, generation=2)
-        with held(rig, first, clients, 6, 6):
+        with held(rig, first, clients, made, 6):
             for edge in (first, second):
                 wait_for_state(rig, edge, "on")
             rig.wait_until(lambda: of_others(second) >= 6, "the second knows of six")
@@ -334,13 +342,16 @@ def test_what_is_no_number_is_refused_and_picks_go_by_its_own(rig: Rig) -> None:
 def test_a_reload_and_a_killed_worker_leave_no_ghost_and_it_goes_on(
     rig: Rig, clients: ThreadPoolExecutor
 ) -> None:
-    servers(rig)
+    made = servers(rig)
     first, second = (balancer(rig, name, workers=2) for name in ("edge-1", "edge-2"))
     with second.under_load(1) as statuses:
-        with first.under_load(1), held(rig, first, clients, 6, 5):
+        before = set(first.worker_pids())
+        with first.under_load(1), held(rig, first, clients, made, 6):
             rig.wait_until(lambda: of_others(second) >= 6, "the second knows of six")
-            first.reload()
-        rig.wait_until(lambda: of_others(second) == 0, "it has left nothing")
+            first.begin_reload()
+            rig.wait_until(lambda: len({*first.worker_pids()} - before) == 2, "it has new workers, too")
+        rig.wait_until(lambda: before.isdisjoint(first.worker_pids()), "the old workers are gone")
+        rig.wait_until(lambda: of_others(second) == 0, "they have left nothing")
         for pid in first.worker_pids():
             os.kill(pid, signal.SIGKILL)
         rig.wait_until(lambda: len(first.worker_pids()) == 2, "it has new workers")
@@ -352,11 +363,11 @@ def test_a_reload_and_a_killed_worker_leave_no_ghost_and_it_goes_on(
 def test_one_that_is_paused_is_forgotten_and_wakes_into_the_epoch_of_the_others(
     rig: Rig, clients: ThreadPoolExecutor
 ) -> None:
-    servers(rig)
+    made = servers(rig)
     first, second = (balancer(rig, name) for name in ("edge-1", "edge-2"))
     (pid,) = first.worker_pids()
     with second.under_load(1):
-        with held(rig, first, clients, 6, 15):
+        with held(rig, first, clients, made, 6):
             rig.wait_until(lambda: of_others(second) == 6, "the second knows of six")
             began = epoch(rig)
             os.kill(pid, signal.SIGSTOP)
@@ -446,7 +457,7 @@ def test_a_server_of_two_upstreams_has_what_is_in_flight_there_for_both(
         # Its own requests avoid those of the other nginx's other upstream.
         assert second.shares(20).get("b", 0) <= 6
         # Only the other upstream is still shared: figures of the first one would never be corrected again.
-        with held(rig, first, clients, 4, 2):
+        with held(rig, first, clients, [a, b], 4):
             rig.wait_until(
                 lambda: others(second)["a"] >= 2, "the second knows of those of the first upstream"
             )
