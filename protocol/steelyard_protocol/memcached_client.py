@@ -54,7 +54,8 @@ UNREACHABLE = (OSError, MemcacheUnexpectedCloseError)
 # impossible host name, is a ValueError.
 FAILURES = (MemcacheError, OSError, ValueError, LookupError)
 
-KEY = re.compile(r"[!-~]{1,250}")
+LONGEST_KEY = 250
+KEY = re.compile(rf"[!-~]{{1,{LONGEST_KEY}}}")
 
 STORED = {b"STORED": True, b"NOT_STORED": False, b"EXISTS": False, b"NOT_FOUND": False}
 """Memcached's answers to `add` and `cas`."""
@@ -264,7 +265,7 @@ class _Connection(Client):  # type: ignore[misc]
         return {key: Seen(value, words[4]) for key, value, words in self._items(b"gets", keys)}
 
     def _items(self, command: bytes, keys: Sequence[str]) -> list[_Item]:
-        asked = {self.check_key(key): key for key in keys}
+        asked = dict(zip(self._checked(keys), keys, strict=True))
         if self.sock is None:
             self._connect()
         self.sock.sendall(b"%s %s\r\n" % (command, b" ".join(asked)))
@@ -279,6 +280,15 @@ class _Connection(Client):  # type: ignore[misc]
             if answer.endswith(b"\r\n") or not answer.startswith(b"VALUE "):
                 items = self._items_of(bytes(answer), command, asked)
         return items
+
+    def _checked(self, keys: Sequence[str]) -> Sequence[bytes]:
+        """Return keys as bytes: those that are plainly keys at once."""
+        text = " ".join(keys)
+        words = text.encode().split(b" ")
+        plain = text.isascii() and text.isprintable() and max(map(len, keys)) <= LONGEST_KEY
+        if plain and len(words) == len(keys) and b"" not in words:
+            return words
+        return [self.check_key(key) for key in keys]
 
     def _items_of(self, answer: bytes, command: bytes, asked: Mapping[bytes, str]) -> list[_Item] | None:
         """Return the items in an answer; None: it is not whole yet. Raise an error for any other answer."""

@@ -255,6 +255,8 @@ def _read_report(
 
 def _arrivals(receipts: Sequence[Receipt], new: Sequence[_NewReport]) -> list[Received[TrafficReport]]:
     """Return the new reports with the estimated ends of their windows."""
+    if not new:
+        return []
     contexts = [receipts[each.receipt].context for each in new]
     offsets = [_offset_of_run(receipts[each.receipt].inbox.reports.get(each.lb), each.report) for each in new]
     sent_s = np.array([each.report.sent_at_ms for each in new], dtype=float) / 1000
@@ -266,7 +268,7 @@ def _arrivals(receipts: Sequence[Receipt], new: Sequence[_NewReport]) -> list[Re
     )
     ends_s = offset.received_s(sent_s, np.array([each.synchronized_s for each in contexts], dtype=float))
     arrivals = []
-    bounds = np.stack(offset, axis=-1).tolist() if new else ()
+    bounds = np.array(offset).T.tolist()
     for each, context, end_s, its in zip(new, contexts, ends_s.tolist(), bounds, strict=True):
         # Without an earlier read, the report may have been there for long.
         known = isfinite(context.last_read_s)

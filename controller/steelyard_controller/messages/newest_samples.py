@@ -185,7 +185,7 @@ class _Reading:
     def __init__(self, upstreams: Sequence[SampleValues], last: list[bytes | None]) -> None:
         self._upstreams = upstreams
         self._sizes = [len(each.values) for each in upstreams]
-        self._upstream_of = np.repeat(np.arange(len(upstreams)), self._sizes)
+        self._upstream_of = np.arange(len(upstreams)).repeat(self._sizes)
         befores = [each.before for each in upstreams]
         self._names = list(chain.from_iterable(each.places for each in befores))
         self._figures = np.concatenate([each.figures for each in befores], axis=1)
@@ -247,17 +247,17 @@ class _Reading:
             ended.append((samples, self._refusals[number]))
         return ended
 
-    def _read(self, changed: Mapping[int, bytes], upstream_of: Sequence[int]) -> list[Sample | Refused]:
+    def _read(self, changed: Mapping[int, bytes], upstream_of: Sequence[int]) -> Sequence[Sample | Refused]:
         """Return the message in each changed value, or why it is refused."""
+        values = list(changed.values())
+        without_key = all(each.context.keys.shared is None for each in self._upstreams)
+        if without_key and all(value.startswith(b"{") for value in values):  # No signature begins so.
+            return sample_reader.read_all(values)
         texts: list[bytes | Refused] = []
-        unsigned = all(each.context.keys.shared is None for each in self._upstreams)
         for (place, value), number in zip(changed.items(), upstream_of, strict=True):
             context = self._upstreams[number].context
-            if unsigned and value.startswith(b"{"):  # No signature begins like this.
-                texts.append(value)
-            else:
-                signer = derived_keys.agent(context.upstream, self._names[place])
-                texts.append(context.keys.open_value(value, signer))
+            signer = derived_keys.agent(context.upstream, self._names[place])
+            texts.append(context.keys.open_value(value, signer))
         messages = iter(sample_reader.read_all([each for each in texts if not isinstance(each, Refused)]))
         return [each if isinstance(each, Refused) else next(messages) for each in texts]
 
@@ -296,7 +296,7 @@ class _Reading:
         ends_s = offset.received_s(sent_s, synchronized_s)
         self._figures[ARRIVED_S, new] = seen_s
         self._figures[WINDOW_END_S, new] = np.where(known, ends_s, np.nan)
-        self._figures[OFFSET, new] = np.where(known, np.stack(offset), np.nan)
+        self._figures[OFFSET, new] = np.where(known, np.array(offset), np.nan)
 
 
 def _figures(messages: Sequence[Sample]) -> Floats:

@@ -38,5 +38,6 @@ def observe(begun: Sequence[tuple[Cycle, Begun]], now_s: float) -> list[Observed
 
 def _inboxes(receipts: Sequence[Receipt | None]) -> list[Inbox | None]:
     """Return the inbox after each receipt; None: there is nothing to receive."""
-    inboxes = iter(receive_all([each for each in receipts if each is not None]))
+    given = [each for each in receipts if each is not None]
+    inboxes = iter(receive_all(given) if given else ())
     return [None if each is None else next(inboxes) for each in receipts]

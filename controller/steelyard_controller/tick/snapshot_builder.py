@@ -268,8 +268,8 @@ def _traffic_columns(inputs: Sequence[SnapshotInput], *, now_s: float, tick_s: f
             ]
         )
         lengths = [len(report.ids) for report in reports]
-        rows = np.where(places < 0, count, places + np.repeat(first[numbers], lengths))
-        per_tick = np.repeat([tick_s / report.interval_s for report in reports], lengths)
+        rows = np.where(places < 0, count, places + first[numbers].repeat(lengths))
+        per_tick = np.array([tick_s / report.interval_s for report in reports]).repeat(lengths)
         done = _joined(report.completed for report in reports)
         median_ms = _joined(report.latency_p50_ms for report in reports)
         mean_ms = _joined(report.latency_ms for report in reports)

@@ -305,7 +305,7 @@ def _ages(
 ) -> Ints:
     """Return the ages of the arrived samples whose report is there, the latest report first."""
     ages = np.full(len(arrived), NOT_DUE)
-    upstream_of = np.repeat(np.arange(len(sizes)), sizes)
+    upstream_of = np.arange(len(sizes)).repeat(sizes)
     tick = np.array([each.tick for each in pairings])
     left = np.flatnonzero(arrived)
     for back in range(1, OLDEST_TICKS + 2):
