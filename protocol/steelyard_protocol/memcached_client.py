@@ -298,8 +298,10 @@ class _Connection(Client):  # type: ignore[misc]
             words = answer[start:end].split(b" ")
             if words[0] != b"VALUE":
                 break
-            first = end + 2
-            start = first + int(words[3]) + 2
+            first, length = end + 2, int(words[3])
+            if length < 0:  # It would lead back to an earlier line, and the answer would never end.
+                raise MemcacheUnknownError(b"a value of a negative length")
+            start = first + length + 2
             items.append((asked[words[1]], answer[first : start - 2], words))
             if answer[start - 2 : start] != b"\r\n":
                 if len(answer) >= start:

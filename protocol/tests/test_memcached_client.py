@@ -262,6 +262,7 @@ def test_a_memcached_that_does_not_store_is_a_failure() -> None:
     [
         b"garbage\r\n", b"\r\n", b"CLIENT_ERROR bad\r\n", b"VALUE a 0 -1\r\n\r\nEND\r\n", b"VALUE\r\nEND\r\n",
         b"VALUE b 0 x\r\n", b"VALUE c 0 1 1\r\n1\r\nEND\r\n", b"HTTP/1.1 400\r\n\r\n", b"\xff\r\n",
+        b"VALUE a 0 3\r\nabc\r\nVALUE a 0 -17\r\nEND\r\n",  # back to the first line
     ],
 )  # fmt: skip
 @every_call
