@@ -311,7 +311,7 @@ class Cycle:
                 received,
                 tried or Inbox(),
                 self._declared(begun.upstream),
-                now_s=begun.receipt.context.now_s,
+                now_s=now_s,
                 unix_ms=begun.receipt.context.unix_ms,
             )
             changes = self._undeclared.changes(undeclared)

@@ -131,6 +131,7 @@ def test_a_first_report_that_is_long_past_is_taken_for_a_recording() -> None:
     assert outcome.table.reporters == ("edge-1",)
     (refusal,) = outcome.inbox.refusals.values()
     assert refusal.reason == "replayed"
+    assert [*outcome.inbox.alarms.values()] == [(refusal, outcome.now_s)]  # though messages count as older
     assert "set that clock, or declare it" in refusal.detail
 
 
