@@ -1,6 +1,7 @@
 """Traffic reports and weight tables, on the example files of both ends."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ CHECK = {
     "path": "/", "statuses": None, "interval_s": 2.0, "timeout_s": 1.0, "rise": 2, "fall": 3, "host": None,
     "tls": False, "tls_server_name": None, "tls_verify": True, "grpc_service": None,
 }  # fmt: skip
-DECODERS = {
+DECODERS: dict[str, Callable[[bytes], Any]] = {
     "traffic.json": traffic_report.decode, "weights.json": weight_table.decode,
     "upstreams.json": upstream_list.decode,
 }  # fmt: skip

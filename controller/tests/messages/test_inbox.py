@@ -125,7 +125,7 @@ def test_with_a_key_what_is_not_signed_with_it_changes_nothing_and_is_counted() 
 
 def test_a_signed_message_at_another_key_is_refused() -> None:
     inbox = _signed(Inbox(), 1.0, signature.sign(KEY, sample("b")), signature.sign(KEY, report("edge-2")))
-    assert (inbox.samples, inbox.reports, inbox.refused) == ({}, {}, {"name": 2})
+    assert (dict(inbox.samples), dict(inbox.reports), inbox.refused) == ({}, {}, {"name": 2})
 
 
 def test_an_older_signed_message_that_is_put_back_is_not_taken() -> None:

@@ -30,7 +30,7 @@ def errors(
         stepped_s = step_s if newest >= len(delays) // 2 else 0.0
         sent_s = UNIX_S + ends[newest] * (1 + drift) + off_s + stepped_s
         known = SenderOffset.of(sent_s, last_read_s=last_read_s, seen_s=seen_s, before=known)
-        errors_s.append(known.received_s(sent_s, -UNIX_S) - ends[newest])
+        errors_s.append(float(known.received_s(sent_s, -UNIX_S)) - ends[newest])
     assert errors_s
     return errors_s
 

@@ -265,7 +265,7 @@ def test_a_standby_that_takes_over_knows_from_redis_what_is_old(
                 pipeline.put(name, value)
             outcome = await second.tick(1.0)
             assert outcome.inbox.refused == {"replayed": 4}
-            assert (outcome.inbox.samples, outcome.inbox.reports) == ({}, {})
+            assert (dict(outcome.inbox.samples), dict(outcome.inbox.reports)) == ({}, {})
             _play(pipeline, "b2", 2, at_ms=now_ms + 1000, cpu_of_a=0.3)
             outcome = await second.tick(2.0)
             assert set(outcome.inbox.samples) == set("abc")
