@@ -338,9 +338,9 @@ def _peers(source: Source, now_s: float) -> Iterator[Metric]:
             for indicator, value in (utilization(cycle.outcome, peer.id) or {}).items():
                 if value is not None and indicator in shown:
                     used.add_metric([*labels, indicator], value)
-            received = cycle.outcome.inbox.samples.get(peer.id)
-            if received is not None:
-                age.add_metric(labels, now_s - received.arrived_s)
+            arrived_s = cycle.outcome.inbox.samples.arrived_s(peer.id)
+            if arrived_s is not None:
+                age.add_metric(labels, now_s - arrived_s)
     yield from (weight, baseline, share, score, used, age, requests, latency, in_flight)
     yield from (family for _, family in learnt)
 

@@ -123,6 +123,22 @@ class NewestSamples(Mapping[str, Received[SampleRecord]]):
         """Return the bytes of a server's sample; None: it has none."""
         return self.raw[self.places[peer]] if peer in self.places else None
 
+    def utilization(self, peer: str) -> dict[str, float | None] | None:
+        """Return the utilizations in a server's sample by indicator; None: it has none.
+
+        An indicator is None if it could not be measured.
+        """
+        if peer not in self:
+            return None
+        place = self.places[peer]
+        four = self.figures[UTILIZATION, place].tolist()
+        known = [None if math.isnan(figure) else figure for figure in four]
+        return {**dict(zip(sample_record.INDICATORS, known, strict=True)), **self.further[place]}
+
+    def arrived_s(self, peer: str) -> float | None:
+        """Return when a server's sample arrived; None: it has none."""
+        return float(self.figures[ARRIVED_S, self.places[peer]]) if peer in self else None
+
     def clocks_ms(self) -> dict[str, int]:
         """Return the latest time of each sender's own clock, ms since 1970."""
         return {peer: int(self.figures[TAKEN_AT_MS, self.places[peer]]) for peer in self}

@@ -18,7 +18,7 @@ from steelyard_controller.laws.snapshot import Snapshot
 from steelyard_controller.laws.zones import Zoning
 from steelyard_controller.messages.inbox import Inbox
 from steelyard_controller.messages.received import Message, Received, is_silent
-from steelyard_controller.tick.snapshot_builder import Utilizations, in_band_utilization, sampled_utilization
+from steelyard_controller.tick.snapshot_builder import Utilizations, in_band_utilization
 
 # Reported indicators are shown even if they are undeclared: the four, and as many more as one server has.
 # Without a bound, servers with their own names would make the saved data grow by servers times names.
@@ -119,9 +119,9 @@ def utilization(outcome: Outcome, peer: str) -> Utilizations | None:
 
     Undeclared indicators are included.
     """
-    received = outcome.inbox.samples.get(peer)
-    if received is not None:
-        return sampled_utilization(received.message)
+    sampled = outcome.inbox.samples.utilization(peer)
+    if sampled is not None:
+        return sampled
     reports = (each.message for each in outcome.inbox.reports.values())
     return in_band_utilization(reports, peer, outcome.decision.indicators)
 

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import UNSET, UnsetType
-from steelyard_protocol.sample_record import INDICATOR_NAME, INDICATORS, MAX_FURTHER_UTILIZATION, SampleRecord
+from steelyard_protocol.sample_record import INDICATOR_NAME, INDICATORS, MAX_FURTHER_UTILIZATION
 from steelyard_protocol.traffic_report import TrafficReport
 
 from steelyard_controller.declarations.upstream import IN_FLIGHT_INDICATOR, Peer
@@ -202,11 +202,6 @@ def _take_in_band(
         judged = silent & ~np.isnan(batch.completed[row])
         share = np.minimum(batch.in_flight[row] / declared.max_conns, MAX_FURTHER_UTILIZATION)
         batch.utilization[row, judged, batch.indicators.index(IN_FLIGHT_INDICATOR)] = share[judged]
-
-
-def sampled_utilization(record: SampleRecord) -> Utilizations:
-    """Return the utilizations of a sample by indicator."""
-    return {**dict(zip(INDICATORS, record.utilization, strict=True)), **dict(record.further)}
 
 
 def in_band_utilization(
