@@ -203,18 +203,17 @@ class FewRequests:
     cost: float = 0.0025
     lost: float = 0.0
     capacity: Floats = field(init=False)
-    _current: list[float] = field(init=False)
+    _current: Floats = field(init=False)
 
     def __post_init__(self) -> None:
-        self.capacity, self._current = np.full(self.k, 1.0 / self.cost), [0.0] * self.k
+        self.capacity, self._current = np.full(self.k, 1.0 / self.cost), np.zeros(self.k)
 
     def serve(self, arriving: Floats) -> Window:
         """Take one tick's requests, by smooth weighted round robin."""
-        done, shares = np.zeros(self.k), (arriving / arriving.sum()).tolist()
-        # numpy takes three times as long for ten servers.
+        done, shares = np.zeros(self.k), arriving / arriving.sum()
         for _ in range(self.chance.poisson(arriving.sum())):
-            self._current = [each + share for each, share in zip(self._current, shares, strict=True)]
-            chosen = self._current.index(max(self._current))
+            self._current += shares
+            chosen = int(np.argmax(self._current))
             self._current[chosen] -= 1.0
             done[chosen] += 1.0
         busy = np.clip(self.chance.normal(self.others, self.vary, self.k), 0.0, 1.0) + self.cost * done
