@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 
 from steelyard_controller.messages.inbox import Inbox, Receipt, receive_all
-from steelyard_controller.tick.cycle import Begun, Cycle, Observed
-from steelyard_controller.tick.snapshot_builder import build_batches
-from steelyard_controller.tick.window_pairing import due_samples
+from steelyard_controller.tick.cycle import Begun, Cycle, Observed, TakenUp
+from steelyard_controller.tick.snapshot_builder import Place, build_batches
+from steelyard_controller.tick.window_pairing import WindowPairing, due_samples
 
 
-def observe(begun: Sequence[tuple[Cycle, Begun]], now_s: float) -> list[Observed]:
+def observe(begun: Sequence[tuple[Cycle, Begun]], now_s: float) -> list[Observed | Exception]:
     """Take up the messages of several upstreams, pair their windows, and build their snapshots.
 
-    The upstreams keep the results when all of them are there.
+    The upstreams keep the results when all of them are there. One that fails to has its exception: if it were
+    raised, the others would take up the same messages again.
     """
     if not begun:
         return []
@@ -31,9 +32,18 @@ def observe(begun: Sequence[tuple[Cycle, Begun]], now_s: float) -> list[Observed
     )
     places = build_batches([each.snapshot for each in received], due, now_s=now_s, tick_s=tick_s)
     return [
-        cycle.keep(each, its, pairing, place)
+        _kept(cycle, each, its, pairing, place)
         for (cycle, each), its, pairing, place in zip(begun, received, pairings, places, strict=True)
     ]
+
+
+def _kept(
+    cycle: Cycle, begun: Begun, received: TakenUp, pairing: WindowPairing, place: Place
+) -> Observed | Exception:
+    try:
+        return cycle.keep(begun, received, pairing, place)
+    except Exception as error:
+        return error
 
 
 def _inboxes(receipts: Sequence[Receipt | None]) -> list[Inbox | None]:

@@ -8,6 +8,9 @@ from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.laws.blend import Due, StepResult, step_upstreams
 from steelyard_controller.tick import batch
 from steelyard_controller.tick.cycle import Cycle
+from steelyard_protocol import wire
+
+from ..examples import report
 
 
 def cycles(*sizes: int) -> list[Cycle]:
@@ -72,6 +75,26 @@ def test_an_upstream_whose_messages_fail_harms_itself_alone(monkeypatch: pytest.
     assert not isinstance(first, Exception)
     assert not isinstance(last, Exception)
     assert [each.generation for each in some] == [1, 0, 1]
+
+
+def test_one_that_fails_after_the_messages_were_read_makes_no_other_count_them_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    some = cycles(3, 3, 3)
+    monkeypatch.setattr(some[1], "keep", lambda *_, **__: 1 / 0)
+    for seq in (1, 2):  # The reports of the first tick may be of any age.
+        reports = {
+            wire.traffic_key(each.name, "edge-1"): report(seq=seq, p1=(100, 0, 0, 5.0)).replace(
+                b'"web"', f'"{each.name}"'.encode()
+            )
+            for each in some
+        }
+        (_, failed, _), fault = batch.advance(
+            some, reports, now_s=float(seq), term=3, issued_at_ms=seq, addresses={}
+        )
+        assert isinstance(failed, ZeroDivisionError)
+        assert fault is None
+    assert [each.requests.by_server()["p1"].completed for each in (some[0], some[2])] == [100, 100]
 
 
 def test_a_fault_of_stepping_together_is_said_and_every_upstream_has_its_outcome() -> None:
