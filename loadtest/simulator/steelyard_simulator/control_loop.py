@@ -72,8 +72,10 @@ class ControlLoop:
                 return share * tick_s
             return (begins_s + instant_s + share * spread_s * min(1.0, tick_s)) % tick_s
 
-        for server in range(len(servers)):
-            engine.at(phase_s(0.0, SPREAD_S), self._sample, server)
+        for server, declared in enumerate(case.servers):
+            first_s = phase_s(0.0, SPREAD_S)
+            if declared.sampled:
+                engine.at(first_s, self._sample, server)
         for balancer in balancers:
             engine.at(phase_s(REPORT_S, BALANCER_SPREAD_S), self._report, balancer)
             engine.at(phase_s(FETCH_S, BALANCER_SPREAD_S), self._fetch, (balancer, None))

@@ -97,6 +97,7 @@ class Server:
 
     baseline   the operator's weight; None: the law derives it from `cores` (eq 5)
     pinned     the part of all requests that the operator fixes, whatever the law's weight; None: not pinned
+    sampled    the server has an agent
     latency    added to every request's own work here, with nothing busy
     away       (start_s, end_s): known to be out of service; requests in flight are still served
     zone       its number
@@ -107,6 +108,7 @@ class Server:
     io_channels: int = 1
     baseline: float | None = 1.0
     pinned: float | None = None
+    sampled: bool = True
     latency: Draw = NOTHING
     background: tuple[Background, ...] = ()
     steps: tuple[Step, ...] = ()
