@@ -169,6 +169,46 @@ def restarted_within_a_tick(law: laws.Law) -> Case:
     return (yield from _when_back(loop))
 
 
+def another_server(law: laws.Law) -> Case:
+    """Another server takes an address, ten times as fast or as slow: with its age, and without an agent."""
+    factors = {"a faster one": 10.0, "a slower one": 0.1}
+    said = {
+        "its age is reported": {"up_s": np.full(4, 1000.0)},
+        "it has no agent": {"sampled": np.array([False, True, True, True])},
+    }
+    chosen = list(itertools.product(factors, said))
+    loops = [
+        Loop(law=law, servers=Servers(capacity=np.full(4, 250.0)), demand=300.0, **said[how])
+        for _, how in chosen
+    ]
+    yield loops, WARM
+    for (factor, _), loop in zip(chosen, loops, strict=True):
+        loop.servers.capacity = np.array([250.0 * factors[factor], 250.0, 250.0, 250.0])
+        loop.up_s = loop.up_s * np.array([0.0, 1.0, 1.0, 1.0])
+    ratios = []
+    for _ in range(10):
+        decisions = yield loops, 1
+        able = [decision.capacity_estimate[0] for decision in decisions]
+        ratios.append([one / loop.servers.capacity[0] for one, loop in zip(able, loops, strict=True)])
+    figures: Figures = []
+    for (factor, how), of_one in zip(chosen, np.array(ratios).T.tolist(), strict=True):
+        furthest = max(of_one[2:], key=lambda ratio: max(ratio, 1.0 / ratio))
+        title = f"{factor}, {how}: estimate over the truth, the furthest after 3 to 10 s"
+        figures.append(Figure(title, furthest, 0.6, 1.6, 1.0))
+    return figures
+
+
+def no_agents_among_agents(law: laws.Law) -> Case:
+    """Six servers, 1 : 2 : 4 twice, of which three have no agent."""
+    loop = yield from _warm(law, 0.6, (100.0, 200.0, 400.0) * 2, sampled=np.repeat([False, True], 3))
+    yield [loop], 60
+    parts = {"small": 1 / 14, "middle": 1 / 7, "large": 2 / 7}
+    return [
+        Figure(f"share of the {size} one without an agent", loop.share(j), 0.8 * due, 1.25 * due, due)
+        for j, (size, due) in enumerate(parts.items())
+    ]
+
+
 def expensive_requests_at_one(law: laws.Law) -> Case:
     """One server gets requests of four times the cost for a while (sessions): reported, and not reported."""
     told = yield from _warm(law, 0.2, (62.5, 250.0, 250.0), cost=np.array([4.0, 1.0, 1.0]))
@@ -344,6 +384,7 @@ CASES: tuple[Callable[[laws.Law], Case], ...] = (
         one_of_two_is_slow,
     ),
     *(away, ejected, restarted_within_a_tick, expensive_requests_at_one, neighbour_before_the_first_request),
+    *(another_server, no_agents_among_agents),
     *(a_queue_outlives_the_traffic, an_uncounted_queue, a_quiet_night, fixed_appetite),
     *(fixed_appetite_by_chance, fixed_appetites, shared_appetites, comes_and_goes),
 )

@@ -143,7 +143,7 @@ def test_a_memory_is_written_with_its_law_version_peers_and_indicators(name: str
     written: dict[str, Any] = laws.encode_memory(name, memory)
     assert set(written) == {"law", "version", "indicators", "ids", "columns", "scalars"}
     if name == "steelyard":
-        assert written["version"] == 4
+        assert written["version"] == 5
         assert {each for each in written["scalars"] if each.startswith("W_")} == {
             f"W_{each}" for each in INDICATORS
         }

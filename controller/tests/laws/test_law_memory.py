@@ -58,7 +58,7 @@ def test_the_empty_memory_survives(name: str) -> None:
 
 def test_a_memory_names_its_law_and_version() -> None:
     encoded = laws.encode_memory("steelyard", warm("steelyard"))
-    assert (encoded["law"], encoded["version"]) == ("steelyard", 4)
+    assert (encoded["law"], encoded["version"]) == ("steelyard", 5)
 
 
 def test_encoding_another_laws_memory_is_the_callers_bug() -> None:
@@ -107,7 +107,7 @@ def test_a_damaged_figure_is_none(column: str, value: object) -> None:
     assert restored is None or (column == "load_ring" and value is None)
 
 
-@pytest.mark.parametrize("whole", [None, 1, "x", [], {}, {"law": "steelyard", "version": 4}])
+@pytest.mark.parametrize("whole", [None, 1, "x", [], {}, {"law": "steelyard", "version": 5}])
 def test_anything_else_is_none(whole: object) -> None:
     assert laws.decode_memory("steelyard", whole) is None
 

@@ -157,6 +157,15 @@ def test_the_default_law_finds_the_true_capacities_of_unequal_servers(picker: st
     assert picks / picks.sum() == pytest.approx(shares, rel=near)
 
 
+def test_the_default_law_finds_the_capacities_of_servers_without_an_agent_beside_others() -> None:
+    servers = tuple(replace(each, sampled=sampled) for sampled in (False, True) for each in CASE.servers)
+    clients = OpenClients(rate_per_s=1100)
+    result = run(replace(CASE, servers=servers, clients=clients, balancing=Balancing(picker="vnswrr")), 1)
+    assert np.isnan(result.ticks.utilization[:, :3]).all()
+    shares = result.ticks.weights[-10:].mean(axis=0)
+    assert shares == pytest.approx(np.array([1, 2, 4, 1, 2, 4]) / 14, rel=0.2)
+
+
 def test_before_the_first_table_the_baselines_are_used() -> None:
     result = run(replace(CASE, balancing=Balancing(law="steelyard", picker="vnswrr")), 1)
     assert np.ptp(result.ticks.picks[0]) <= 2

@@ -54,21 +54,22 @@ def estimate_capacity(
     """Add the window to the evidence, and estimate the capacity (step 7).
 
     A, B, D, F   fade with max(tau, 5 d), plus requests, load seconds, seconds and full seconds of the window;
-                 after a change, they are those of the windows since
+                 after a change, they are those of the windows since. An inferred load counts as full
     A'           see `_requests_after`
     J            fades with 10 s, plus 1 for a change
     """
     before, parameters, tick_s = own.evidence, inputs.parameters, inputs.snapshots.tick_s
     fade = in_flight.evidence_fade(parameters.tau, tick_s)
     count = own.window[..., REQUESTS]
+    indirect = own.full | own.inferred
     sums = before.sums * np.where(own.seen, fade, 1.0)[..., None]
     sums[..., :FULL_SECONDS] += own.window
-    sums[..., FULL_SECONDS] += np.where(own.full & own.seen, tick_s, 0.0)
+    sums[..., FULL_SECONDS] += np.where(indirect & own.seen, tick_s, 0.0)
     moments = _moments_after(own, change.restarted, fade, tick_s)
     if change.restarted.any():
         restarted = change.restarted
         sums[restarted, :FULL_SECONDS] = change.since[restarted]
-        sums[restarted, FULL_SECONDS] = np.where(own.full, change.since[..., SECONDS], 0.0)[restarted]
+        sums[restarted, FULL_SECONDS] = np.where(indirect, change.since[..., SECONDS], 0.0)[restarted]
     windows = before.windows + (count > 0) * inputs.window_part
     evidence = replace(before, sums=sums, moments=moments)
     known = known_of(inputs, evidence, in_flight)

@@ -75,7 +75,7 @@ def detect_change(
 ) -> Change:
     """Test the last windows, with this one, against the evidence before them (step 6).
 
-    restarted:  z > h (1 + J)            h: h_hot if hot, otherwise h_cold; J: restarts, fading
+    restarted:  z > h (1 + J)            h: h_hot if hot or quicker, otherwise h_cold; J: restarts, fading
                 z > 1.5                  if F > D/2 and l < 0.8: it was full of others' work and is free
                 or at once               if the known cost explained little of the load, and now explains it:
                                          `_is_relieved`
@@ -84,16 +84,19 @@ def detect_change(
     sums, cost = evidence.sums, np.where(np.isnan(evidence.cost), 1.0, evidence.cost)
     recent = _with_window(evidence.recent, own.window, window.tick, tick_s)
     tested = own.seen & ~np.isnan(evidence.cost) & (sums[..., SECONDS] > 0)
-    freed = tested & (own.load < FREE_LOAD) & (sums[..., FULL_SECONDS] > 0.5 * sums[..., SECONDS])
+    sampled = tested & ~own.inferred
+    freed = sampled & (own.load < FREE_LOAD) & (sums[..., FULL_SECONDS] > 0.5 * sums[..., SECONDS])
     # Requests that wait at a slow server fill it themselves.
     mostly_others = sums[..., BUSY] < 0.5 * sums[..., SECONDS]
-    relieved = tested & _is_relieved(inputs, own, sums, cost)
+    relieved = sampled & _is_relieved(inputs, own, sums, cost)
     # The part of a window that remains in the evidence once the next one is whole.
     fade = in_flight.evidence_fade(parameters.tau, inputs.window_s)
-    z, windows = contradiction(inputs, own, recent, freed, window.tick, fade, in_flight.known_duration_s)
+    at_once = freed | in_flight.quicker
+    z, windows = contradiction(inputs, own, recent, at_once, window.tick, fade, in_flight.known_duration_s)
     z = np.where(tested, z, 0.0)
 
-    threshold = np.where(busyness.hot, parameters.h_hot, parameters.h_cold) * (1.0 + evidence.jumps)
+    eager = busyness.hot | in_flight.quicker
+    threshold = np.where(eager, parameters.h_hot, parameters.h_cold) * (1.0 + evidence.jumps)
     restarted = relieved | (z > np.where(freed, FREE_SIGMA, threshold))
     freed |= relieved
 
@@ -135,7 +138,7 @@ def _is_relieved(inputs: Inputs, own: OwnLoad, sums: Floats, cost: Floats) -> Bo
 
 
 def contradiction(
-    inputs: Inputs, own: OwnLoad, recent: Floats, freed: Bools, tick: Ints, fade: Floats, duration_s: Floats
+    inputs: Inputs, own: OwnLoad, recent: Floats, at_once: Bools, tick: Ints, fade: Floats, duration_s: Floats
 ) -> tuple[Floats, Ints]:
     """Return the largest z over the last 1, 2, 4 and 8 windows, k, and the number of windows of a restart.
 
@@ -152,7 +155,7 @@ def contradiction(
 
     Too much load is a loss, and counts at once: the windows end now, and apart = 0. Too little load waits for
     the window after them, because a sample or report at the end of traffic may contain the idleness that
-    follows. Only for a peer that was full does it count at once.
+    follows. It counts at once (`at_once`) for a peer that was full, or whose requests are suddenly `quicker`.
     """
     evidence, parameters = own.evidence, inputs.parameters
     tested, earlier, apart = _tests(evidence.sums, recent, own.window, fade, inputs.snapshots.tick_s)
@@ -164,7 +167,7 @@ def contradiction(
     scatter = a + a * a / np.maximum(earlier[..., REQUESTS], 1.0) + in_progress
     variance = scatter * evidence.dispersion * e * e + (parameters.eps * expected) ** 2 + (IDLE_LOAD * s) ** 2
     is_loss = b > expected
-    is_due = np.where(HAS_LATER_WINDOW, ~is_loss, is_loss | (freed & (TESTED_TICKS == 1)))
+    is_due = np.where(HAS_LATER_WINDOW, ~is_loss, is_loss | (at_once & (TESTED_TICKS == 1)))
     is_due &= tick * inputs.window_part >= TESTED_TICKS
     variance = np.where(is_loss, variance, variance + (PHASE_PART * apart * e) ** 2)
     known = is_due & (s > 0) & (earlier[..., SECONDS] > 0.5 * evidence.sums[..., SECONDS])

@@ -17,6 +17,8 @@ from steelyard_controller.laws.steelyard.traffic import Traffic
 CALM_LOAD = 0.8
 # A usual request of more than this many durations waits for something without load: a lock, a pool.
 BLOCKED_DURATIONS = 5.0
+# A usual request with less than this part of its shortest duration is answered by another server.
+QUICKER_PART = 0.2
 # Evidence covers at least five durations. Requests of the last two may be under way; a backlog may take two.
 EVIDENCE_DURATIONS, PATIENCE_DURATIONS = 5.0, 2.0
 # Time in which a longer duration is believed: slow, so that a queue does not pass for long requests.
@@ -32,6 +34,7 @@ class InFlight:
     waiting      Q - O, at least 0: requests that may wait
     missed       requests expected by its weight since it completed its last one
     due          number of these that may be on their way: those of 2 d
+    quicker      lat < d/5, of the earlier d: no less load makes requests so much shorter
     """
 
     duration_s: Floats
@@ -39,6 +42,7 @@ class InFlight:
     waiting: Floats
     missed: Floats
     due: Floats
+    quicker: Bools
 
     def evidence_fade(self, tau: float, tick_s: float) -> Floats:
         """Return the part of evidence that remains after a tick: it fades with max(tau, 5 d)."""
@@ -85,6 +89,7 @@ def separate_waiting(inputs: Inputs, traffic: Traffic, window: Window) -> InFlig
         waiting=np.maximum(traffic.in_flight - known_or_zero(is_open), 0.0),
         missed=missed,
         due=due,
+        quicker=traffic.latency_s < QUICKER_PART * previous["d"],
     )
 
 

@@ -29,6 +29,7 @@ class OwnLoad:
     load       l, in which a backlog counts as load
     ours       our part of l
     full       the peer is full, by its resources or by its backlog
+    inferred   its load is inferred, as that of a full peer is
     seen       the window has something to learn
     measures_cost   the window shows the load of a request: seen, not full, and more than a few requests
     window     k x 3, requests, our load seconds, seconds; 0 if not seen
@@ -41,6 +42,7 @@ class OwnLoad:
     load: Floats
     ours: Floats
     full: Bools
+    inferred: Bools
     seen: Bools
     measures_cost: Bools
     window: Floats
@@ -84,9 +86,8 @@ def attribute_load(
         cost, sums = np.where(first, prior, evidence.cost), np.where(first[..., None], 0.0, evidence.sums)
         known, evidence = replace(known, cost=cost), replace(evidence, cost=cost, sums=sums)
         e, w = split(sums, known, l0)
-    measures_cost = (
-        seen & ~np.isnan(evidence.cost) & ~full & (window.count >= FEWEST_REQUESTS * inputs.window_part)
-    )
+    measures_cost = seen & ~np.isnan(evidence.cost) & ~full & ~window.inferred
+    measures_cost &= window.count >= FEWEST_REQUESTS * inputs.window_part
     half = _in_flight_at_half(
         evidence.in_flight_at_half, measures_cost, mean_in_flight, rate * e / (1.0 - w), tick_s
     )
@@ -95,6 +96,7 @@ def attribute_load(
         load=load,
         ours=ours,
         full=full | blocked,
+        inferred=window.inferred,
         seen=seen,
         measures_cost=measures_cost,
         window=np.stack(figures, axis=-1) * seen[..., None],

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from steelyard_controller.laws.pairing import paired
-from steelyard_controller.laws.snapshot import Bools, Floats, Ints
+from steelyard_controller.laws.small_arrays import anybody
+from steelyard_controller.laws.snapshot import Bools, Floats, Ints, measured_rows
 from steelyard_controller.laws.steelyard.busyness import Busyness
 from steelyard_controller.laws.steelyard.inputs import Inputs
 from steelyard_controller.laws.steelyard.traffic import Traffic
@@ -16,6 +17,7 @@ from steelyard_controller.laws.steelyard.traffic import Traffic
 class Window:
     """The window paired at this tick (step 3), k each; figures are 0 if not `matched`.
 
+    inferred     the load is inferred from the report: the peer has no agent
     load         l, 0..1
     count        n, requests completed
     in_flight    V, their mean number in flight
@@ -25,6 +27,7 @@ class Window:
 
     tick: Ints
     matched: Bools
+    inferred: Bools
     load: Floats
     count: Floats
     in_flight: Floats
@@ -32,7 +35,11 @@ class Window:
 
 
 def pair_window(inputs: Inputs, busyness: Busyness, traffic: Traffic) -> Window:
-    """File this tick's sample and report, and take out the window that they complete (step 3)."""
+    """File this tick's sample and report, and take out the window that they complete (step 3).
+
+    A peer without an agent has the window of its report, with l = V/(V + V_half) (`_is_inferred`). V_half is
+    that of the peers with one.
+    """
     tick = inputs.previous_scalars["tick"].astype(np.int64) + 1
     pair = paired(
         tick=tick,
@@ -42,13 +49,29 @@ def pair_window(inputs: Inputs, busyness: Busyness, traffic: Traffic) -> Window:
         counts={"count_ring": traffic.count, "in_flight_ring": traffic.mean_in_flight},
         report_age_ticks=traffic.report_age_ticks,
     )
-    matched = pair.matched & inputs.snapshots.eligible
-    count, in_flight = (np.where(matched, each, 0.0) for each in pair.counts)
+    inferred = _is_inferred(inputs, busyness, traffic) & ~pair.matched
+    matched = (pair.matched | inferred) & inputs.snapshots.eligible
+    reported = (traffic.count, traffic.mean_in_flight)
+    count, in_flight = (
+        np.where(matched, np.where(inferred, now, each), 0.0)
+        for now, each in zip(reported, pair.counts, strict=True)
+    )
+    half = inputs.previous_scalars["in_flight_at_half"]
+    load = np.where(inferred, in_flight / (in_flight + half), pair.load)
     return Window(
         tick=tick,
         matched=matched,
-        load=np.where(matched, np.minimum(pair.load, 1.0), 0.0),
+        inferred=inferred & matched,
+        load=np.where(matched, np.minimum(load, 1.0), 0.0),
         count=count,
         in_flight=in_flight,
         rings=pair.rings,
     )
+
+
+def _is_inferred(inputs: Inputs, busyness: Busyness, traffic: Traffic) -> Bools:
+    """Return which peers have requests and never had a sample, while another one has samples."""
+    measured = measured_rows(busyness.smoothed)
+    recent = measured & (busyness.sampleless_ticks <= inputs.patience_ticks)
+    inferred: Bools = ~measured & (traffic.mean_in_flight > 0) & anybody(recent & inputs.yardsticks)
+    return inferred

@@ -108,5 +108,5 @@ class Steelyard(Law):
             columns=workings.explained(inputs),
         )
         return Outcome(
-            columns=workings.columns(weights), scalars=workings.scalars(inputs), decisions=decisions
+            columns=workings.columns(inputs, weights), scalars=workings.scalars(inputs), decisions=decisions
         )

@@ -87,7 +87,7 @@ class SteelyardParameters:
 
 SCHEMA = Schema(
     law="steelyard",
-    version=4,
+    version=5,
     columns={
         "sums": Column(width=4),
         "moments": Column(width=6),
@@ -106,6 +106,7 @@ SCHEMA = Schema(
         "lat": Column(initial=NAN),
         "busy": Column(high=1.0),
         "seen_s": Column(),
+        "known_s": Column(),
         "missed": Column(),
         "d": Column(initial=NAN),
         "open": Column(initial=NAN),

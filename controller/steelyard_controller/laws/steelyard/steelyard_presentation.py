@@ -47,6 +47,8 @@ def _reason(row: Row) -> list[str]:
             if remembered
             else f"from {count_of(evidence, 'observed request')}",
         ]
+        if row.is_set("inferred"):
+            clauses.append("judged by its requests in flight, because it has no agent")
         if row.get("not_ours") >= SMALLEST_SHOWN:
             clauses.append(f"while something else takes {in_percent(row.get('not_ours'))} of the server")
         if prior >= PRIOR_SHOWN:

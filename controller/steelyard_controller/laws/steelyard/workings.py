@@ -49,6 +49,7 @@ class Workings:
             "reportless_ticks": self.traffic.reportless_ticks,
             "hot": self.busyness.hot.astype(float),
             "matched": matched.astype(float),
+            "inferred": self.window.inferred.astype(float),
             "load": np.where(matched, self.window.load, np.nan),
             "learnt_count": np.where(matched, self.window.count, np.nan),
             "own_load": np.where(matched, self.own.ours, np.nan),
@@ -90,7 +91,7 @@ class Workings:
             "knee": self.busyness.knee,
         }
 
-    def columns(self, weights: Floats) -> Columns:
+    def columns(self, inputs: Inputs, weights: Floats) -> Columns:
         """Return the memory of each peer, by the names of the schema."""
         evidence = self.estimate.evidence
         return {
@@ -103,6 +104,7 @@ class Workings:
             "lat": self.traffic.latency_s,
             "busy": self.slowness.busy,
             "seen_s": self.slow_start.seen_s,
+            "known_s": inputs.previous["known_s"],
             "missed": self.in_flight.missed,
             "d": self.in_flight.duration_s,
             "open": self.in_flight.open,
