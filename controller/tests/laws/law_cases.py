@@ -172,7 +172,7 @@ def restarted_within_a_tick(law: laws.Law) -> Case:
 def another_server(law: laws.Law) -> Case:
     """Another server takes an address, ten times as fast or as slow: with its age, and without an agent."""
     factors = {"a faster one": 10.0, "a slower one": 0.1}
-    said = {
+    said: dict[str, Any] = {
         "its age is reported": {"up_s": np.full(4, 1000.0)},
         "it has no agent": {"sampled": np.array([False, True, True, True])},
     }
