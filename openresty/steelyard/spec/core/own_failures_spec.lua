@@ -31,6 +31,16 @@ describe("an upstream's own rules for failures", function()
         assert.same({ own_failed = {}, completed = {}, failed = {} }, own:take())
     end)
 
+    it("tell whether a failure of theirs is still to be taken", function()
+        own:judge(A, "completed", 200, nil, 1)
+        own:judge(A, "failed", 502, nil, 1) -- counted at the address
+        assert.is_false(own:has_failures())
+        own:judge(A, "completed", 429, nil, 1)
+        assert.is_true(own:has_failures())
+        own:take()
+        assert.is_false(own:has_failures())
+    end)
+
     it("make a server failing for this upstream's pickers, which fades", function()
         local over = own:over(stats)
         for _ = 1, 4 do

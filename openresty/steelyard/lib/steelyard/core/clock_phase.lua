@@ -1,7 +1,7 @@
 --- The common phase: the instants of the wall clock at which nginx reports and fetches, in step with agents and
 -- controller (protocol/steelyard_protocol/clock_phase.py).
 --
---     workers hand in their counts at   k FLUSH
+--     workers hand in their counts at   k FLUSH         some milliseconds earlier with many servers
 --     one of them reports at            k I + 0.02 s    I: report_interval_s
 --     one of them fetches at            k F + 0.25 s    F: fetch_interval_s
 --

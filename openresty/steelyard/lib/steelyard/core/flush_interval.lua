@@ -10,6 +10,11 @@ local OFTEN_S, SELDOM_S = 0.2, 1
 -- Five flushes of so few servers take 3 ms a second.
 local FEW_SERVERS = 500
 
+-- The time of a server in a flush: 1.3 us of work, and a pause of 1 ms after each 0.2 ms of it. On a busy machine it is
+-- twice that. With thousands of servers, a flush takes longer than the report waits. The servers that come last would
+-- be reported with the counts of the second before. So a flush begins earlier, by a short interval at most.
+local SERVER_S = 2e-5
+
 local _M = {}
 
 
@@ -21,6 +26,12 @@ function _M.seconds(servers, has_failures, report_interval_s)
         return OFTEN_S
     end
     return math.max(OFTEN_S, report_interval_s / math.ceil(report_interval_s / SELDOM_S))
+end
+
+
+--- Return the seconds before the common instant at which a flush of this many servers begins.
+function _M.lead_s(servers)
+    return servers <= FEW_SERVERS and 0 or math.min(OFTEN_S, servers * SERVER_S)
 end
 
 

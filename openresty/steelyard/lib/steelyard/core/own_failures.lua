@@ -95,6 +95,12 @@ function _M:over(stats)
 end
 
 
+--- Return whether an own failure is among the counts to take.
+function _M:has_failures()
+    return next(self.counts.own_failed) ~= nil
+end
+
+
 --- Return the counts since the last call.
 function _M:take()
     local counts = self.counts

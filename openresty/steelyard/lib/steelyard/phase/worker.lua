@@ -156,6 +156,20 @@ local function flush_by_timer(premature)
 end
 
 
+--- Whether a try has failed since the last flush, at its server or by an upstream's own rules.
+local function has_failures()
+    if _M.requests.has_failures then
+        return true
+    end
+    for _, live in pairs(_M.upstreams) do
+        if live.own_failures and live.own_failures:has_failures() then
+            return true
+        end
+    end
+    return false
+end
+
+
 --- Flush at the next whole interval, if that is before the next tick. The clock may be set back.
 local function flush_if_due(now)
     if flush_set_at and clock.now() - flush_set_at > TICK_LATE_S then
@@ -163,12 +177,13 @@ local function flush_if_due(now)
         timers.dropped(_M.dict, "the timer for counts was not run")
         guarded("", _M.flush, clock.breather())
     end
-    local requests, wait_s = _M.requests, next_flush - now
-    local interval_s = flush_interval.seconds(#requests.cells, requests.has_failures, _M.options.report_interval_s)
+    local servers, wait_s = #_M.requests.cells, next_flush - now
+    local interval_s = flush_interval.seconds(servers, has_failures(), _M.options.report_interval_s)
     if wait_s > TICK_S and wait_s < 2 * interval_s then
         return
     end
-    next_flush = clock_phase.after(math.max(now, math.min(next_flush, now + interval_s)), interval_s, 0)
+    local from = math.max(now, math.min(next_flush, now + interval_s))
+    next_flush = clock_phase.after(from, interval_s, -flush_interval.lead_s(servers))
     if timers.at(_M.dict, math.max(0, math.min(wait_s, TICK_S)), flush_by_timer) then
         flush_set_at = flush_set_at or clock.now()
     else
