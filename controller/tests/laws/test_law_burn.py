@@ -13,10 +13,15 @@ STEELYARD = laws.create("steelyard")
 BURN = ((0.5, 20), (0.8, 20))
 
 
-def after(*windows: tuple[float, int], in_flight: float = 1.0) -> Decision:
+def after(*windows: tuple[float, int], in_flight: float = 1.0, latency_s: float = 0.01) -> Decision:
     """Return the decision after a calm minute and these loads and requests of the first server."""
     calm, *rest = (
-        snapshot(cpu=(cpu, 0.1, 0.1), completed=(count, 20, 20), in_flight=in_flight)
+        snapshot(
+            cpu=(cpu, 0.1, 0.1),
+            completed=(count, 20, 20),
+            in_flight=in_flight,
+            latency_s=(latency_s, 0.01, 0.01),
+        )
         for cpu, count in ((0.1, 20), *windows)
     )
     return steps(STEELYARD, [calm] * 60 + rest)[1]
@@ -29,6 +34,15 @@ def test_a_server_is_worth_its_known_cost_as_soon_as_it_explains_its_load(load: 
     assert decision.columns["restarted"][0] == 1
     assert decision.capacity_estimate[0] == pytest.approx(200, rel=0.1)
     assert decision.columns["request_cost"][0] == pytest.approx(0.005, rel=0.1)
+
+
+@pytest.mark.parametrize(("load", "requests"), [(0.0, 0), (0.01, 2)])
+def test_a_window_after_requests_of_more_than_a_quarter_of_it_shows_nothing(
+    load: float, requests: int
+) -> None:
+    decision = after(*BURN, (load, requests), latency_s=0.5)
+    assert decision.columns["restarted"][0] == 0
+    assert decision.capacity_estimate[0] < 130
 
 
 def test_a_server_that_got_slower_is_not_free_with_fewer_requests() -> None:

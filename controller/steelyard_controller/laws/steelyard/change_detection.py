@@ -32,6 +32,8 @@ from steelyard_controller.laws.steelyard.steelyard_parameters import (
 FREE_LOAD = 0.8
 # If our requests explain less than this part of a load, it is mostly somebody else's.
 MOSTLY_OTHERS = 0.25
+# A request of more than this part of a window has its load in other windows than its count.
+SHORT_PART = 0.25
 # Threshold for a peer that has become free: its evidence rested on queues.
 FREE_SIGMA = 1.5
 # Sample and report of a pair begin up to this part of a window apart.
@@ -88,7 +90,7 @@ def detect_change(
     freed = sampled & (own.load < FREE_LOAD) & (sums[..., FULL_SECONDS] > 0.5 * sums[..., SECONDS])
     # Requests that wait at a slow server fill it themselves.
     mostly_others = sums[..., BUSY] < 0.5 * sums[..., SECONDS]
-    relieved = sampled & _is_relieved(inputs, own, sums, cost)
+    relieved = sampled & _is_relieved(inputs, own, window, sums, cost)
     # The part of a window that remains in the evidence once the next one is whole.
     fade = in_flight.evidence_fade(parameters.tau, inputs.window_s)
     at_once = freed | in_flight.quicker
@@ -116,7 +118,7 @@ def detect_change(
     return Change(z=z, restarted=restarted, recent=recent, since=since, dispersion=dispersion)
 
 
-def _is_relieved(inputs: Inputs, own: OwnLoad, sums: Floats, cost: Floats) -> Bools:
+def _is_relieved(inputs: Inputs, own: OwnLoad, window: Window, sums: Floats, cost: Floats) -> Bools:
     """Return whether load that our requests did not explain has gone: the neighbour has left.
 
         L - x > x + r0 + h_hot sigma_0   and   -h_hot sigma <= u <= min((L - x)/4, L - x - h_hot sigma)
@@ -124,6 +126,9 @@ def _is_relieved(inputs: Inputs, own: OwnLoad, sums: Floats, cost: Floats) -> Bo
     L        max(B, F)/D, load of the evidence;  x = A cost/D, its part that the known cost explains
     u        l - n/T cost, load of the window that the known cost does not explain
     sigma    r0 + sqrt(disp n) cost/T, and sigma_0 = sqrt(disp A) cost/D: chance in the costs of requests
+
+    Requests of more than T/4 do not show it: their load may be in earlier windows than their count. Nor does
+    the idle window after them, because it may follow a queue of ours.
     """
     tick_s, h, dispersion = inputs.snapshots.tick_s, inputs.parameters.h_hot, own.evidence.dispersion
     seconds = np.maximum(sums[..., SECONDS], FADED)
@@ -134,7 +139,9 @@ def _is_relieved(inputs: Inputs, own: OwnLoad, sums: Floats, cost: Floats) -> Bo
     now = own.load - count / tick_s * cost
     chance = h * (IDLE_LOAD + np.sqrt(dispersion * count) / tick_s * cost)
     is_explained = (now >= -chance) & (now <= np.minimum(MOSTLY_OTHERS * others, others - chance))
-    return is_explained & (others > explained + IDLE_LOAD + by_chance)
+    longest_s = SHORT_PART * tick_s
+    is_short = ~(inputs.previous["lat"] > longest_s) & (window.in_flight * tick_s <= longest_s * window.count)
+    return is_explained & is_short & (others > explained + IDLE_LOAD + by_chance)
 
 
 def contradiction(
