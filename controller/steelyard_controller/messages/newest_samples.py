@@ -149,6 +149,11 @@ class NewestSamples(Mapping[str, Received[SampleRecord]]):
         silent: Bools = ~(now_s - self.figures[ARRIVED_S] <= longest_s)
         return silent
 
+    def heard(self, *, since_s: float, now_s: float, tick_s: float) -> set[str]:
+        """Return the servers that are not silent, and whose last sample arrived after `since_s`."""
+        heard = (self.figures[ARRIVED_S] > since_s) & ~self.silent(now_s=now_s, tick_s=tick_s)
+        return {peer for peer, is_heard in zip(self.places, heard.tolist(), strict=True) if is_heard}
+
     def aligned(self, places: Mapping[str, int]) -> "NewestSamples":
         """Return the samples of these servers, without those of others."""
         if self.places is places:

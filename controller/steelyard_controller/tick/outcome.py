@@ -97,8 +97,10 @@ def measured(outcome: Outcome) -> set[str]:
     reports = [outcome.inbox.reports[lb].message for lb in reporting(outcome)]
     by_in_flight = IN_FLIGHT_INDICATOR in outcome.decision.indicators
     in_band = {peer for report in reports for peer in (report.ids if by_in_flight else report.loads)}
-    sampled = {peer for peer, received in outcome.inbox.samples.items() if _is_heard(outcome, received)}
-    return in_band | sampled
+    # By columns: a scrape of the metrics asks for all upstreams, and a message would be read anew each time.
+    return in_band | outcome.inbox.samples.heard(
+        since_s=outcome.led_since_s, now_s=outcome.now_s, tick_s=outcome.snapshot.tick_s
+    )
 
 
 def headroom_of(outcome: Outcome) -> Headroom:

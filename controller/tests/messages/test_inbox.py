@@ -1,7 +1,8 @@
+import pytest
 from steelyard_controller.messages.inbox import Inbox, count_refused, receive, refusal_changes
 from steelyard_controller.messages.keyring import Keyring
 from steelyard_controller.messages.received import ReadContext
-from steelyard_protocol import signature
+from steelyard_protocol import sample_reader, signature
 from steelyard_protocol.wire import Refused
 
 from ..examples import report, sample
@@ -50,6 +51,18 @@ def test_the_same_bytes_are_the_same_sample() -> None:
     again = _take(first, 2.0, a=bytes(bytearray(value)))
     assert again.samples.raw is first.samples.raw
     assert again.samples["a"].arrived_s == 1.0
+
+
+def test_a_server_is_heard_until_it_is_silent_and_no_message_is_read_for_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    inbox = _take(
+        _take(Inbox(), 1.0, a=sample("a"), b=sample("b"), c=None), 2.0, a=None, b=sample("b", seq=2)
+    )
+    monkeypatch.setattr(sample_reader, "decode", lambda _: 1 / 0)
+    heard = [inbox.samples.heard(since_s=0.0, now_s=now_s, tick_s=1.0) for now_s in (2.0, 4.0, 5.0, 5.1)]
+    assert heard == [{"a", "b"}, {"a", "b"}, {"b"}, set()]
+    assert inbox.samples.heard(since_s=1.0, now_s=2.0, tick_s=1.0) == {"b"}
 
 
 def test_a_sample_keeps_its_place_when_the_servers_change() -> None:
