@@ -72,14 +72,13 @@ alone:  ## run tests that measure CPU or time, with nothing beside them
 e2e:  ## test the whole cluster: burn a server and its share falls; stop and it returns
 	$(DAEMONS) -n 2 --dist loadfile -m e2e
 
-# Tests with daemons mostly wait. The CPU that they leave is for tests that only compute, and for types: at no
-# time is a CPU idle, and none of them delays a daemon.
+# Quick tests come first, and end a run early. Tests with daemons mostly wait: the CPU that they leave is for
+# Lua specs, types and models, which only compute and delay no daemon.
 check: setup-tests  ## run what CI runs: linters, types, architecture, tests
-	@$(MAKE) --no-print-directory --jobs 2 lint arch
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint arch unit-quick
 	@$(MAKE) --no-print-directory --jobs $(if $(filter yes,$(QUIET)),3,1) --output-sync=target check-computing check-daemons
 
 check-computing:
-	@nice -n 10 $(MAKE) --no-print-directory unit-quick
 	@nice -n 10 $(MAKE) --no-print-directory spec
 	@nice -n 10 $(MAKE) --no-print-directory types
 	@$(MAKE) --no-print-directory unit-models
