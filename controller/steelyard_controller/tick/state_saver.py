@@ -29,8 +29,8 @@ Turn = tuple[int, Cycle, Outcome]
 SAVE_S = 0.25
 
 # Servers of the upstreams saved in one request. Two thousand upstreams of ten, of which some 230 are due in a
-# tick, then take five requests. One has some 0.4 MB, which a slow network carries within Redis's timeout.
-PEERS_AT_ONCE = 500
+# tick, then take twelve requests. One has some 0.16 MB: within Redis's timeout, that needs 5 Mbit/s.
+PEERS_AT_ONCE = 200
 
 # Up to this many servers, the work takes less time than a change to another thread and back.
 INLINE_PEERS = 100
