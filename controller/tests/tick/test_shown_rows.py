@@ -212,7 +212,7 @@ def test_an_upstream_is_found_by_a_servers_address_and_the_server_is_named() -> 
 def test_a_standing_says_what_is_wrong_in_words() -> None:
     cycle = ticked(declared(s3={"state": "drain"}), silent=("s1", "s2"))
     assert standing(cycle.outcome).troubles == (
-        "2 of 12 servers: no sample yet", "1 of 12 servers: draining", "5 % headroom left"
+        "2 of 12 servers: no sample yet", "1 of 12 servers: draining", "6 % headroom left"
     )  # fmt: skip
     assert standing(ticked(declared()).outcome).troubles == ()
 
