@@ -40,18 +40,18 @@ spec:  ## run Lua specs on plain LuaJIT
 	busted -f openresty/.busted
 
 # Tests of models step laws and simulated servers for seconds each; the other unit tests take milliseconds.
-# In `make check` they only get what tests with daemons leave them.
+# In `make check` they only get what tests with daemons leave them. A third worker uses the time in which quick tests wait.
 MODELS := controller/tests/laws loadtest/simulator/tests
-UNIT := $(BIN)/pytest -q -n 2 --timeout 600 -m "not integration and not e2e"
+UNIT := $(BIN)/pytest -q --timeout 600 -m "not integration and not e2e"
 
 unit: unit-quick unit-models  ## run Python tests without daemons
 
 unit-quick:
-	$(UNIT) $(MODELS:%=--ignore-glob='%/*')
+	$(UNIT) -n 3 $(MODELS:%=--ignore-glob='%/*')
 
 # Tests of one file share runs of a model. Tests of the whole cluster run beside them, with a burner that must get the CPU.
 unit-models:
-	nice -n 19 $(UNIT) --dist loadfile $(MODELS)
+	nice -n 19 $(UNIT) -n 2 --dist loadfile $(MODELS)
 
 # Hypothesis' plugin reads the syntax trees of all imported modules in each worker, for half a second of CPU.
 DAEMONS := $(BIN)/pytest -q --reruns 1 -p no:hypothesispytest
