@@ -41,9 +41,6 @@ TIMEOUT_S = 0.25
 # whole before its answers are read: the connection has room for the answers to this many keys.
 KEYS_AT_ONCE = 500
 
-# The answer to a question about samples fits into a few of these.
-RECEIVE_BYTES = 2**18
-
 # And of this many bytes, unless one value has more: 20 ms at 100 Mbit/s.
 BYTES_AT_ONCE = 2**18
 
@@ -54,8 +51,7 @@ UNREACHABLE = (OSError, MemcacheUnexpectedCloseError)
 # impossible host name, is a ValueError.
 FAILURES = (MemcacheError, OSError, ValueError, LookupError)
 
-LONGEST_KEY = 250
-KEY = re.compile(rf"[!-~]{{1,{LONGEST_KEY}}}")
+KEY = re.compile(r"[!-~]{1,250}")
 
 STORED = {b"STORED": True, b"NOT_STORED": False, b"EXISTS": False, b"NOT_FOUND": False}
 """Memcached's answers to `add` and `cas`."""
@@ -98,14 +94,15 @@ class MemcachedClient:
         """Return the values of the existing keys."""
         values: dict[str, bytes] = {}
         for some in _parts(keys):
-            values |= self._call(methodcaller("values", some))
+            values |= self._call(methodcaller("get_many", some))
         return values
 
     def seen(self, keys: Sequence[str]) -> dict[str, Seen]:
         """Return the values of the existing keys, with their marks."""
         values: dict[str, Seen] = {}
         for some in _parts(keys):
-            values |= self._call(methodcaller("marked_values", some))
+            answer = self._call(methodcaller("gets_many", some))
+            values |= {key: Seen(value, mark) for key, (value, mark) in answer.items()}
         return values
 
     def put(self, key: str, value: bytes, *, ttl_s: int) -> None:
@@ -237,15 +234,8 @@ class MemcachedClient:
             self._connection = None
 
 
-_Item = tuple[str, bytes, list[bytes]]
-"""A key, its value, and the words before it: VALUE, the key, flags, length, and the mark if it was asked."""
-
-
 class _Connection(Client):  # type: ignore[misc]
-    """pymemcache's connection, with several commands at a time, which it has for one kind of command only.
-
-    It reads many values in a fifth of pymemcache's time, which counts for 10,000 values a tick.
-    """
+    """pymemcache's connection, with several commands at a time, which it has for one kind of command only."""
 
     def check_key(self, key: str, key_prefix: bytes = b"") -> bytes:
         """Return a key as bytes, in a third of pymemcache's time, which counts for 10,000 keys a tick.
@@ -255,67 +245,6 @@ class _Connection(Client):  # type: ignore[misc]
         if KEY.fullmatch(key) is None:
             raise MemcacheIllegalInputError(f"this is no key of Memcached's: {key[:300]!r}")
         return key_prefix + key.encode()
-
-    def values(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """Return the values of the existing keys."""
-        return {key: value for key, value, _ in self._items(b"get", keys)}
-
-    def marked_values(self, keys: Sequence[str]) -> dict[str, Seen]:
-        """Return the values of the existing keys, with their marks."""
-        return {key: Seen(value, words[4]) for key, value, words in self._items(b"gets", keys)}
-
-    def _items(self, command: bytes, keys: Sequence[str]) -> list[_Item]:
-        asked = dict(zip(self._checked(keys), keys, strict=True))
-        if self.sock is None:
-            self._connect()
-        self.sock.sendall(b"%s %s\r\n" % (command, b" ".join(asked)))
-        answer = bytearray()
-        items: list[_Item] | None = None
-        while items is None:
-            part = self.sock.recv(RECEIVE_BYTES)
-            if not part:
-                raise MemcacheUnexpectedCloseError
-            answer += part
-            # Usually a whole answer is read at once; parts of it seldom end with a line.
-            if answer.endswith(b"\r\n") or not answer.startswith(b"VALUE "):
-                items = self._items_of(bytes(answer), command, asked)
-        return items
-
-    def _checked(self, keys: Sequence[str]) -> Sequence[bytes]:
-        """Return keys as bytes: those that are plainly keys at once."""
-        text = " ".join(keys)
-        words = text.encode().split(b" ")
-        plain = text.isascii() and text.isprintable() and max(map(len, keys)) <= LONGEST_KEY
-        if plain and len(words) == len(keys) and b"" not in words:
-            return words
-        return [self.check_key(key) for key in keys]
-
-    def _items_of(self, answer: bytes, command: bytes, asked: Mapping[bytes, str]) -> list[_Item] | None:
-        """Return the items in an answer; None: it is not whole yet. Raise an error for any other answer."""
-        items: list[_Item] = []
-        start = 0
-        while (end := answer.find(b"\r\n", start)) >= 0:
-            words = answer[start:end].split(b" ")
-            if words[0] != b"VALUE":
-                break
-            first, length = end + 2, int(words[3])
-            if length < 0:  # It would lead back to an earlier line, and the answer would never end.
-                raise MemcacheUnknownError(b"a value of a negative length")
-            start = first + length + 2
-            items.append((asked[words[1]], answer[first : start - 2], words))
-            if answer[start - 2 : start] != b"\r\n":
-                if len(answer) >= start:
-                    raise MemcacheUnknownError(b"a value longer than announced")
-                return None
-        else:
-            return None
-        line = answer[start:end]
-        if line != b"END":
-            self._raise_errors(line, command)
-            raise MemcacheUnknownError(line[:32])
-        if len(answer) > end + 2:
-            raise MemcacheUnknownError(b"more answers than questions")
-        return items
 
     def lines(self, commands: Sequence[bytes]) -> list[bytes]:
         """Send commands, and return the answer line of each."""

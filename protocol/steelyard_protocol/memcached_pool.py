@@ -66,19 +66,17 @@ class MemcachedPool:
     ) -> tuple[dict[str, dict[str, Seen]], dict[str, bytes]]:
         """Return `seen` of the watched keys and `get_many` of the others, read together."""
         skip = set() if skip is None else skip
-        orders = self._ordered(keys) if len(self._clients) > 1 else {}
+        orders = self._ordered(keys) if keys else {}
         held: dict[str, dict[str, Seen]] = {}
         values: dict[str, bytes] = {}
-        left, seen_keys = list(dict.fromkeys(keys)), list(dict.fromkeys(watched))
+        left, seen_keys = list(orders), list(dict.fromkeys(watched))
 
         def ask(name: str, some: Sequence[str]) -> tuple[dict[str, Seen], dict[str, bytes]]:
             return self._clients[name].seen(seen_keys), self._clients[name].get_many(some)
 
         for choice in range(len(self._clients)):
             asked: dict[str, list[str]] = {name: [] for name in self._clients} if seen_keys else {}
-            if not orders:
-                asked |= {name: left for name in self._clients if left}
-            for key in orders and left:
+            for key in left:
                 asked.setdefault(orders[key][choice], []).append(key)
             for name, (seen, answer) in (await self._each(asked, ask, skip)).items():
                 held.setdefault(name, seen)
@@ -181,6 +179,8 @@ class MemcachedPool:
 
     def _ordered(self, keys: Sequence[str]) -> dict[str, list[str]]:
         """Return the servers of each key, in the order in which they are asked."""
+        if len(self._clients) == 1:
+            return dict.fromkeys(keys, list(self._clients))
         # Kept for the last keys, because the next tick asks for the same: 10,000 orders of two servers take
         # 50 ms. Keys that are no longer asked for are dropped.
         names, known = list(self._clients), self._orders
