@@ -38,8 +38,9 @@ def joined(parts: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     first = parts[0]
     if isinstance(first, Part) and all(isinstance(one, Part) and one.shared is first.shared for one in parts):
         rows = [one.row for one in parts if isinstance(one, Part)]
+        count = max(map(len, first.shared.values()), default=0)
         # The usual case: the upstreams that stepped together at the previous tick.
-        if all(rows == list(range(len(column))) for column in first.shared.values()):
+        if rows == list(range(count)):
             return first.shared
         return {name: column[rows] for name, column in first.shared.items()}
     return {name: np.array([one[name] for one in parts]) for name in first}

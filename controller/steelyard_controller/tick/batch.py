@@ -5,9 +5,10 @@ from typing import TypeVar
 
 from steelyard_controller.laws.blend import Due, StepResult, step_upstreams
 from steelyard_controller.messages.inbox import RefusalChange
-from steelyard_controller.tick.cycle import Begun, Cycle, Observed
+from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.observation import observe
 from steelyard_controller.tick.outcome import Outcome
+from steelyard_controller.tick.stages import Begun, Observed
 
 Done = TypeVar("Done")
 Part = TypeVar("Part")

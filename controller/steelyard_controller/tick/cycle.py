@@ -6,7 +6,6 @@ Pure: no I/O, no clock. `tick_loop` reads and writes for it.
 import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from steelyard_protocol import wire
@@ -23,59 +22,24 @@ from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.laws.snapshot import Floats
 from steelyard_controller.laws.zones import Zoning
 from steelyard_controller.messages import inbox
-from steelyard_controller.messages.inbox import Inbox, Receipt, RefusalChange
+from steelyard_controller.messages.inbox import Inbox, Receipt
 from steelyard_controller.messages.keyring import Keyring
 from steelyard_controller.messages.received import NO_KEYS, ReadContext
 from steelyard_controller.messages.undeclared_balancers import FORGOTTEN_AFTER_S, UndeclaredBalancers
 from steelyard_controller.store.saved_state import SavedState
 from steelyard_controller.tick import upstream_faults, upstream_zones
 from steelyard_controller.tick.cpu_time import CpuTime
-from steelyard_controller.tick.declared_columns import DeclaredColumns
+from steelyard_controller.tick.followed_declaration import FollowedDeclaration, sample_keys
 from steelyard_controller.tick.outcome import Outcome
 from steelyard_controller.tick.request_counts import RequestCounts
 from steelyard_controller.tick.snapshot_builder import NONE_GIVEN, Place, SnapshotInput
+from steelyard_controller.tick.stages import Begun, Observed, TakenUp
 from steelyard_controller.tick.table_builder import TableBuilder
 from steelyard_controller.tick.unreported_indicators import UnreportedIndicators
 from steelyard_controller.tick.window_pairing import WindowPairing
 
 # After a longer pause than this, the messages in Memcached may be of any age.
 PAUSE_TICKS = 2.5
-
-
-class Begun(NamedTuple):
-    """A tick that has begun: the upstream as it is declared now, and its values.
-
-    inbox       the messages before this tick
-    pairing     the pairing before this tick
-    receipt     the values; None: Memcached did not answer
-    announced   the values of load balancers whose first report is judged; None: there are none
-    """
-
-    upstream: Upstream
-    declared: DeclaredColumns
-    inbox: Inbox
-    pairing: WindowPairing
-    receipt: Receipt | None
-    announced: Receipt | None
-
-
-class TakenUp(NamedTuple):
-    """The messages of a tick, and the state that follows from them; `refusals` began or ended."""
-
-    inbox: Inbox
-    undeclared: UndeclaredBalancers
-    balancer_changes: list[str]
-    zones: Zoning | None
-    refusals: list[RefusalChange]
-    snapshot: SnapshotInput
-
-
-class Observed(NamedTuple):
-    """The input of the laws at a tick."""
-
-    upstream: Upstream
-    due: Due
-    refusals: list[RefusalChange]
 
 
 class Cycle:
@@ -109,14 +73,8 @@ class Cycle:
         self.tick_s = tick_s
         self._keys = keys
         self._load_balancers = load_balancers
-        self._followed_declaration = declaration
-        self._upstream, self._typed = addresses_in_effect.canonical(declaration.in_effect)
-        self._laws = self._upstream.made_laws()
-        self._zone_names = self._upstream.zones
+        self._followed = FollowedDeclaration(name, declaration)
         self._zones: Zoning | None = None
-        self._named_peers = addresses_in_effect.named_peers(self._upstream)
-        self._sample_keys = self._keys_of(declaration.upstream)
-        self._declared_columns: tuple[Upstream, DeclaredColumns] | None = None
         self._checked_declaration: Declaration | None = None
         self._has_names = False
         self._inbox = Inbox()
@@ -131,11 +89,6 @@ class Cycle:
         self._tables = TableBuilder(name)
         self._carried = Carried()
         self._unreported = UnreportedIndicators()
-        self._address_fault: str | None = None
-        if not self._named_peers:
-            self._upstream, self._address_fault = addresses_in_effect.follow(
-                self._upstream, typed=self._typed
-            )
 
     @property
     def size(self) -> int:
@@ -185,7 +138,8 @@ class Cycle:
         self._inbox = replace(self._inbox, remembered=saved.sender_clocks_ms)
         self.resolved = {**saved.resolved, **self.resolved}
         memories = {
-            name: laws.decode_memory(law, saved.memories.get(name)) for name, law in self._laws.items()
+            name: laws.decode_memory(law, saved.memories.get(name))
+            for name, law in self._followed.laws.items()
         }
         self.forgotten_laws = tuple(
             law for law in memories if law in saved.memories and memories[law] is None
@@ -224,19 +178,16 @@ class Cycle:
             "load balancers": self._undeclared.fault,
             "pairing": upstream_faults.pairing(self._pairing.unpaired),
             "indicators": upstream_faults.indicators(self._unreported.missing),
-            "addresses": self._address_fault,
+            "addresses": self._followed.address_fault,
         }
 
     def keys(self) -> list[str]:
         """Return the Memcached keys of all samples and reports."""
         declaration, undeclared = self.declaration, self._undeclared
-        known = declaration is self._followed_declaration
-        samples = self._sample_keys if known else self._keys_of(declaration.upstream)
+        known = declaration is self._followed.declaration
+        samples = self._followed.sample_keys if known else sample_keys(self.name, declaration.upstream)
         lbs = dict.fromkeys([*self.load_balancers, *undeclared.heard_s, *undeclared.announced])
         return [*samples.values(), *(wire.traffic_key(self.name, lb) for lb in lbs)]
-
-    def _keys_of(self, upstream: Upstream) -> dict[str, str]:
-        return {peer.id: wire.sample_key(self.name, peer.id) for peer in upstream.peers}
 
     def _reporting(self, upstream: Upstream) -> tuple[str, ...]:
         """Return the load balancers whose reports are read, the declared ones first."""
@@ -274,14 +225,15 @@ class Cycle:
         addresses   the IP:port of each peer with a host name; a peer without an address is left out of
                     the table
         """
-        upstream = self._follow(addresses)
-        declared = self._columns_of(upstream)
+        self._follow()
+        upstream = self._followed.upstream(addresses)
+        declared = self._followed.columns_of(upstream)
         receipt = announced = None
         if values is None:
             self._read_since_s = None
         else:
             context = self._read_context(now_s, issued_at_ms)
-            samples = [values.get(self._sample_keys[peer]) for peer in declared.ids]
+            samples = [values.get(self._followed.sample_keys[peer]) for peer in declared.ids]
             reports = self._reports(values, self._reporting(upstream))
             receipt = Receipt(self._inbox, context, declared.places, samples, reports)
             if self._undeclared.announced:
@@ -318,7 +270,7 @@ class Cycle:
         # Without an answer of Memcached, the inbox still has the servers that it had before.
         samples = received.samples.aligned(begun.declared.places)
         zones, flows = upstream_zones.follow(
-            self._zones, self._zone_names, begun.upstream.peers, received, now_s=now_s, tick_s=self.tick_s
+            self._zones, self._followed.zones, begun.upstream.peers, received, now_s=now_s, tick_s=self.tick_s
         )
         return TakenUp(
             inbox=received,
@@ -350,7 +302,7 @@ class Cycle:
         return Observed(
             upstream=begun.upstream,
             due=Due(
-                laws=self._laws,
+                laws=self._followed.laws,
                 memories=self._memories,
                 snapshot=snapshot,
                 batch=place.batch,
@@ -376,7 +328,7 @@ class Cycle:
             generation=self.generation,
             issued_at_ms=issued_at_ms,
             reporters=self._present(upstream),
-            zones=None if self._zones is None else self._zone_names,
+            zones=None if self._zones is None else self._followed.zones,
         )
         self._carried = self._carried.after(snapshot.completed, snapshot.failed, snapshot.tick_s)
         outcome = Outcome(
@@ -391,40 +343,21 @@ class Cycle:
             led_since_s=self._led_since_s,
             read_since_s=self._read_since_s,
             carries_per_s=self._carried.per_s,
-            typed_addresses=self._typed,
+            typed_addresses=self._followed.typed,
         )
         if self._zones is not None:
             outcome = upstream_zones.decide(self._zones, outcome)
             self._zones = outcome.zoning
         return outcome
 
-    def _follow(self, addresses: Mapping[str, str]) -> Upstream:
-        declaration, declared = self.declaration, self._upstream
-        if declaration is not self._followed_declaration:
-            self._followed_declaration = declaration
-            declared, self._typed = addresses_in_effect.canonical(declaration.in_effect)
-            self._upstream = declared
-            self._laws = declared.made_laws()
-            if declared.zones != self._zone_names:
-                self._zones, self._zone_names = None, declared.zones
-            self._memories = {law: memory for law, memory in self._memories.items() if law in self._laws}
-            self._named_peers = addresses_in_effect.named_peers(declared)
-            self._sample_keys = self._keys_of(declared)
-            if not self._named_peers:
-                declared, self._address_fault = addresses_in_effect.follow(declared, typed=self._typed)
-                self._upstream = declared
-        if not self._named_peers:
-            return declared
-        upstream, self._address_fault = addresses_in_effect.follow(
-            declared, self._named_peers, addresses, self._typed
-        )
-        return upstream
-
-    def _columns_of(self, upstream: Upstream) -> DeclaredColumns:
-        if self._declared_columns is None or self._declared_columns[0] is not upstream:
-            columns = DeclaredColumns.of(upstream.peers, upstream.knees, upstream.max_conns)
-            self._declared_columns = upstream, columns
-        return self._declared_columns[1]
+    def _follow(self) -> None:
+        """Follow the declaration if it has changed; keep the memories of the laws that are still there."""
+        if self.declaration is self._followed.declaration:
+            return
+        before, self._followed = self._followed, FollowedDeclaration(self.name, self.declaration)
+        if self._followed.zones != before.zones:
+            self._zones = None
+        self._memories = {law: memory for law, memory in self._memories.items() if law in self._followed.laws}
 
     def _read_context(self, now_s: float, unix_ms: int) -> ReadContext:
         """Note that Memcached is read now, and return the context of its values."""
@@ -452,7 +385,7 @@ class Cycle:
         if not pins.size:
             return NONE_GIVEN
         deciding = upstream.law if upstream.blend is None else upstream.blend.law
-        total = law_total(self._laws[deciding].parameters["S"], len(upstream.peers))
+        total = law_total(self._followed.laws[deciding].parameters["S"], len(upstream.peers))
         scaled: Floats = pins / 100 * total
         return scaled
 
@@ -462,7 +395,7 @@ class Cycle:
         Shadow laws need them. So does any law if load balancers of other zones follow other weights than
         the published ones; `flows` has the requests/s from each zone to each.
         """
-        if self.outcome is None or (zones is None and len(self._laws) == 1):
+        if self.outcome is None or (zones is None and len(self._followed.laws) == 1):
             return NONE_GIVEN
         table = {peer.id: float(peer.weight) for peer in self.outcome.table.peers}
         weights = np.array([table.get(peer.id, math.nan) for peer in upstream.peers], dtype=float)

@@ -12,7 +12,7 @@ from steelyard_controller.declarations.upstream import Peer
 from steelyard_controller.laws.snapshot import Bools, Floats, Ints
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class DeclaredColumns:
     """The columns of k peers by n indicators.
 

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from steelyard_controller.messages.inbox import Inbox, Receipt, receive_all
-from steelyard_controller.tick.cycle import Begun, Cycle, Observed, TakenUp
+from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.snapshot_builder import Place, build_batches
+from steelyard_controller.tick.stages import Begun, Observed, TakenUp
 from steelyard_controller.tick.window_pairing import WindowPairing, due_samples
 
 

@@ -85,9 +85,11 @@ class _Waiting(NamedTuple):
         return self.arrived_s if isnan(end_s) else end_s
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class DueSamples:
     """The samples for the laws at this tick, of one or more upstreams one after the other, N peers in all.
+
+    Its arrays belong to the tick that makes it, and the pairing changes them in place.
 
     figures     `newest_samples.FIGURES` x N: of the due samples, and of the newest ones of other peers
     further     N, utilizations beside the four, likewise
@@ -104,8 +106,8 @@ class DueSamples:
         is_due: Bools = self.age_ticks != NOT_DUE
         return is_due
 
-    def replace(self, place: int, sample: _Waiting, age_ticks: int) -> None:
-        """Put in a peer's sample that has waited."""
+    def put_in(self, place: int, sample: _Waiting, age_ticks: int) -> None:
+        """Put in a peer's sample that has waited; whether the peer leaves is known from its newest one."""
         leaving = self.figures[newest_samples.LEAVING, place]
         self.figures[:, place] = sample.figures
         self.figures[newest_samples.LEAVING, place] = leaving
@@ -204,7 +206,7 @@ class WindowPairing:
             # The sample supersedes the earlier ones.
             waiting[peer] = its[turn.position + 1 :]
             if turn.age_ticks != NOT_DUE:
-                due.replace(place, its[turn.position], turn.age_ticks)
+                due.put_in(place, its[turn.position], turn.age_ticks)
         return replace(
             self,
             waiting={peer: its for peer, its in waiting.items() if its and peer in samples},
