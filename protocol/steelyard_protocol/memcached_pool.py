@@ -180,7 +180,8 @@ class MemcachedPool:
     def _ordered(self, keys: Sequence[str]) -> dict[str, list[str]]:
         """Return the servers of each key, in the order in which they are asked."""
         if len(self._clients) == 1:
-            return dict.fromkeys(keys, list(self._clients))
+            only = list(self._clients)
+            return {key: only for key in keys}  # noqa: C420 - nobody changes the list
         # Kept for the last keys, because the next tick asks for the same: 10,000 orders of two servers take
         # 50 ms. Keys that are no longer asked for are dropped.
         names, known = list(self._clients), self._orders
