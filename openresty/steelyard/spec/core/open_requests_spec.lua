@@ -35,7 +35,7 @@ end
 
 local function taken(book)
     local seen = {}
-    local in_flight = book:take_all(function(address, ...)
+    local in_flight = book:take_all(function(address, _, ...)
         seen[address] = { ... }
     end)
     return seen, in_flight

@@ -349,9 +349,10 @@ local function unlist(self, i)
 end
 
 
---- Call sink(address, picks, completed, failed, latency_ms, untimed, cost) for the counts since the last call. The
--- latency_ms is the sum over the timed requests, completed less untimed; cost is that of all completed. Return address
--- -> requests in flight. Servers listed while it breathes wait for the next call. Only one call may run at a time.
+--- Call sink(address, cell, picks, completed, failed, latency_ms, untimed, cost) for the counts since the last call.
+-- The latency_ms is the sum over the timed requests, completed less untimed; cost is that of all completed. Return
+-- address -> requests in flight. Servers listed while it breathes wait for the next call. Only one call may run at a
+-- time.
 function _M:take_all(sink, breathe)
     local in_flight, counts = {}, self.counts
     breathe = breathe or no_pause
@@ -369,7 +370,7 @@ function _M:take_all(sink, breathe)
                 counts[row + field] = 0
             end
             counts[row + IDLE] = 0
-            sink(address, picks, completed, failed, latency_ms, untimed, cost)
+            sink(address, cell, picks, completed, failed, latency_ms, untimed, cost)
         elseif counts[row + IN_FLIGHT] == 0 then
             counts[row + IDLE] = counts[row + IDLE] + 1
             if counts[row + IDLE] > FORGET_AFTER then

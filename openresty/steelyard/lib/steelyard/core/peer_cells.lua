@@ -17,6 +17,8 @@
 
 local ffi = require "ffi"
 
+ffi.cdef "int memcmp(const void *a, const void *b, size_t length);"
+
 local ROW = ffi.typeof("struct { double kept_at; char address[56]; } *")
 local ROW_BYTES = 64
 
@@ -54,6 +56,14 @@ end
 --- Return the owner's address of a cell, or of its last owner; "" if it never had one.
 function _M:owner(cell)
     return ffi.string(self.rows[cell].address)
+end
+
+
+--- Whether a cell is, or last was, that of an address. Unlike owner(), it makes no text.
+function _M:is_owner(cell, address)
+    local length = #address
+    return cell ~= _M.NONE and length <= MAX_ADDRESS
+           and ffi.C.memcmp(self.rows[cell].address, address, length + 1) == 0 -- with its zero byte
 end
 
 

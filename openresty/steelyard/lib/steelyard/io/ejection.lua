@@ -22,7 +22,7 @@ local NO_TOTALS = setmetatable({}, { __index = function() return 0 end })
 local _M = {}
 
 
---- The peers that would be eligible if all were healthy.
+--- The peers that would be eligible if all were healthy; the same list if those are all.
 local function in_use(peers)
     local up, backup = {}, {}
     for i = 1, #peers do
@@ -31,7 +31,8 @@ local function in_use(peers)
             list[#list + 1] = peers[i]
         end
     end
-    return #up > 0 and up or backup
+    local used = #up > 0 and up or backup
+    return #used == #peers and peers or used
 end
 
 

@@ -10,8 +10,12 @@
 --   <key>/order   the addresses in that order, one a line
 --
 -- Another worker may do the next run, so both are in the shared dict. They are packed, because for 10,000 servers JSON
--- once a second would cost more than their requests do. A run reads the totals in slices, about 1 us a field.
+-- once a second would cost more than their requests do.
+--
+-- A run reads the totals in slices, from the copies that the workers share (core/cell_totals). Without them, and for an
+-- upstream's own failures, it reads the counters themselves, about 1 us each.
 
+local cell_totals = require "steelyard.core.cell_totals"
 local clock = require "steelyard.io.clock"
 local ffi = require "ffi"
 local json = require "steelyard.core.json"
@@ -20,8 +24,16 @@ local shared_dict = require "steelyard.io.shared_dict"
 
 local DOUBLES, BYTES = ffi.typeof("double[?]"), 8
 
--- In the order of the arguments of open_requests:take_all().
-local FIELDS = { "picks", "completed", "failed", "latency_ms", "untimed", "cost" }
+local FIELDS = cell_totals.FIELDS
+
+-- Field -> its place in a row of copies; nil for an upstream's own failures.
+local PLACES = {}
+for place = 1, #FIELDS do
+    PLACES[FIELDS[place]] = place - 1
+end
+
+-- How many times leaving workers have counted. Unlike the time of the last one, this number lasts.
+local LEFT_COUNTS = "left_counts"
 
 -- Two flushes, or more than twelve with few servers: a worker that is busy for a second or two is not forgotten.
 local WORKER_TTL_S = 3
@@ -45,8 +57,9 @@ local mt = { __index = _M }
 
 
 --- Open the counters in a lua_shared_dict.
-function _M.new(dict)
-    return setmetatable({ dict = dict }, mt)
+-- @param totals core/cell_totals: copies of them; nil if the workers share none
+function _M.new(dict, totals)
+    return setmetatable({ dict = dict, totals = totals }, mt)
 end
 
 
@@ -63,20 +76,26 @@ end
 
 
 --- Add this worker's counts, and publish its requests in flight.
--- @param about   a table that describes this worker
--- @param breathe called now and then; may yield
-function _M:flush(requests, about, breathe)
-    local dict = self.dict
-    about.in_flight = requests:take_all(function(address, ...)
+-- @param describe function that returns a table about this worker, as of the end of the counting
+-- @param breathe  called now and then; may yield
+function _M:flush(requests, describe, breathe)
+    local dict, totals = self.dict, self.totals
+    local in_flight = requests:take_all(function(address, cell, ...)
         for i = 1, #FIELDS do
             local count = select(i, ...)
             if count > 0 then
-                dict.bulk:incr(FIELDS[i] .. "/" .. address, count, 0)
+                local sum = dict.bulk:incr(FIELDS[i] .. "/" .. address, count, 0)
+                if sum and totals then
+                    totals:note(cell, address, i, sum)
+                end
             end
         end
     end, breathe)
+    local about = describe()
+    about.in_flight = in_flight
     dict.bulk:set("worker/" .. self.slot, json.encode(about), WORKER_TTL_S)
     if about.leaving then
+        dict:incr(LEFT_COUNTS, 1, 0)
         dict:set("left_at", clock.monotonic(), WORKER_TTL_S)
     end
 end
@@ -125,9 +144,13 @@ end
 
 
 --- Forget an address that is no longer served.
-function _M.forget(dict, address)
+-- @param totals core/cell_totals, and `cell` its last one; or nil
+function _M.forget(dict, address, totals, cell)
     for i = 1, #FIELDS do
         dict:delete(FIELDS[i] .. "/" .. address)
+    end
+    if totals and cell and totals.cells:is_owner(cell, address) then
+        totals:forget(cell)
     end
 end
 
@@ -234,20 +257,59 @@ function _M:left_behind(known_at)
 end
 
 
---- The totals of the peers since nginx started, packed, and their order.
+--- Make a function of a peer: the index of its first total in the copies, which are brought up to date if need be. Nil
+-- if it has no copy.
+local function rows_of(self)
+    local dict, totals, now = self.dict, self.totals, clock.monotonic()
+    if not totals then
+        return function() return nil end
+    end
+    -- An earlier version has only the time.
+    totals:see(dict:get("left_at") or 0, dict:get(LEFT_COUNTS) or 0, now)
+    local function get(address, field)
+        return self:get(address, field)
+    end
+    return function(peer)
+        return totals:row(peer.cell, peer.address, now) or totals:read(peer.cell, peer.address, get, now)
+    end
+end
+
+
+--- The totals of the peers since nginx started, packed.
 local function pack(self, peers, fields, breathe)
-    local order, n, at = {}, #fields, 0
-    local packed = DOUBLES(math.max(1, n * #peers))
+    local n, at, row_of, places = #fields, 0, rows_of(self), {}
+    local packed, copies = DOUBLES(math.max(1, n * #peers)), self.totals and self.totals.doubles
+    for f = 1, n do
+        places[f] = PLACES[fields[f]] or false
+    end
     for i = 1, #peers do
-        local address = peers[i].address
-        order[i] = address
+        local peer = peers[i]
+        local row = row_of(peer)
         for f = 1, n do
-            packed[at] = self:get(address, fields[f])
+            local place = row and places[f]
+            packed[at] = place and copies[row + place] or self:get(peer.address, fields[f])
             at = at + 1
         end
         breathe(i, ROWS_PER_BREATH)
     end
-    return packed, table.concat(order, "\n")
+    return packed
+end
+
+
+-- List of peers -> its addresses, one a line.
+local orders = setmetatable({}, { __mode = "k" })
+
+local function order_of(peers)
+    local order = orders[peers]
+    if not order then
+        local addresses = {}
+        for i = 1, #peers do
+            addresses[i] = peers[i].address
+        end
+        order = table.concat(addresses, "\n")
+        orders[peers] = order
+    end
+    return order
 end
 
 
@@ -270,9 +332,12 @@ end
 --   addresses that have left since the last call, or nil
 function _M:since_last(key, peers, fields, breathe)
     local dict, n = self.dict, #fields
-    local now, order = pack(self, peers, fields, breathe)
+    local now, order = pack(self, peers, fields, breathe), order_of(peers)
     local text, order_before = dict:get(key), dict:get(key .. "/order")
-    local stored = dict.bulk:set(key, ffi.string(now, BYTES * n * #peers))
+    local packed, stored = ffi.string(now, BYTES * n * #peers), true
+    if packed ~= text then
+        stored = dict.bulk:set(key, packed)
+    end
     if order_before ~= order then
         stored = dict.bulk:set(key .. "/order", order) and stored
     end

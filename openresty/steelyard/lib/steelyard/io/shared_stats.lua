@@ -1,4 +1,5 @@
---- The memory that nginx's workers share for peer stats and latency histograms, and the cell of each server in it.
+--- The memory that nginx's workers share for peer stats, latency histograms and copies of counters, and the cell of
+-- each server in it.
 --
 -- It is an anonymous shared mapping, without a lock and without a copy, made in init_by_lua: the workers inherit it
 -- when nginx forks them. A reload runs init_by_lua again and makes a new mapping; the earlier workers keep theirs
@@ -11,6 +12,7 @@
 --
 -- A worker without init_by_lua has an index of its own.
 
+local cell_totals = require "steelyard.core.cell_totals"
 local ffi = require "ffi"
 local latency_histogram = require "steelyard.core.latency_histogram"
 local others_in_flight = require "steelyard.core.others_in_flight"
@@ -59,7 +61,7 @@ local function lock_file()
 end
 
 
--- `shared` has the memory of cells, stats and histograms, and the file. If it is nil, `problem` has the reason.
+-- `shared` has the memory of each of them, and the file. If it is nil, `problem` has the reason.
 local shared, problem, workers
 
 -- Runs when the module is loaded, in init_by_lua: before the workers fork.
@@ -69,6 +71,7 @@ if ngx.get_phase() == "init" then
     for name, bytes in pairs({
         cells = peer_cells.bytes(CELLS), stats = peer_stats.bytes(workers, CELLS + 1),
         histograms = latency_histogram.bytes(CELLS + 1), others = others_in_flight.bytes(CELLS + 1),
+        totals = cell_totals.bytes(CELLS),
     }) do
         memory[name], problem = _M.map(bytes)
         if problem then
@@ -104,6 +107,13 @@ function _M.open_others()
 end
 
 
+--- Open the copies of counters; nil if the workers share nothing.
+-- @param cells core/peer_cells
+function _M.open_totals(cells)
+    return shared and cell_totals.new(shared.totals, cells) or nil
+end
+
+
 --- Lock the rows of the cells, or unlock them. A caller holds the lock for some microseconds.
 local function lockf(command)
     if shared then
@@ -118,7 +128,7 @@ local own_index = {} -- address -> cell, if cells are not shared
 
 
 --- The cell of an address. A new address gets an empty one.
--- @param memory dict, and the cells, stats and histograms of `open`
+-- @param memory dict, the cells, stats and histograms of `open`, and the totals of `open_totals`
 -- @param now    by the monotonic clock; the same for all addresses of a table
 function _M.cell_of(memory, address, now)
     local dict, cells, key = memory.dict, memory.cells, "cell/" .. address
@@ -132,6 +142,9 @@ function _M.cell_of(memory, address, now)
     local cell, is_new = cells:take(address, now, last)
     if is_new then
         memory.stats:forget(cell)
+        if memory.totals then
+            memory.totals:forget(cell)
+        end
         if memory.histograms then
             memory.histograms:take_median(cell) -- the latencies of the cell's last server
         end
@@ -147,11 +160,13 @@ end
 
 
 --- Forget the cell of an address that is no longer served, after FORGET_AFTER_S. A server that is back earlier finds
--- its open requests there.
+-- its open requests there. Return the cell, if the workers share it.
 function _M.forget_cell(dict, address)
     local key = "cell/" .. address
-    dict:set(key, dict:get(key), FORGET_AFTER_S)
+    local cell = dict:get(key)
+    dict:set(key, cell, FORGET_AFTER_S)
     own_index[address] = nil
+    return cell
 end
 
 

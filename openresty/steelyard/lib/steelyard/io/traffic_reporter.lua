@@ -81,8 +81,8 @@ local function forget_addresses(self, upstream, names, departed)
             served = served or live.addresses[address]
         end
         if not served then
-            shared_counters.forget(self.dict, address)
-            shared_stats.forget_cell(self.dict, address)
+            local cell = shared_stats.forget_cell(self.dict, address)
+            shared_counters.forget(self.dict, address, self.counters.totals, cell)
         end
     end
 end
@@ -99,12 +99,25 @@ function _M:forget(name, breathe)
 end
 
 
-local function row(packed, i, names)
-    local at, totals = #names * i, {}
+--- Put a peer's totals into a table, which is used for all peers: tables of their own would be garbage.
+-- @param i its place, from 0
+local function row(packed, i, names, totals)
+    local at = #names * i
     for field = 1, #names do
         totals[names[field]] = packed[at + field - 1]
     end
     return totals
+end
+
+
+--- Whether a peer's totals are those of the last report.
+local function is_unchanged(totals, before, i, n)
+    for at = n * i, n * (i + 1) - 1 do
+        if totals[at] ~= before[at] then
+            return false
+        end
+    end
+    return true
 end
 
 
@@ -121,6 +134,16 @@ local function medians_of(histograms)
 end
 
 
+--- The figures of a server that had no request.
+local function figures_of_idle(names)
+    local nothing = {}
+    for field = 1, #names do
+        nothing[names[field]] = 0
+    end
+    return traffic_report.figures(nothing, nothing, { in_flight = 0 })
+end
+
+
 --- The peers' ids, and the figures of each since the last report. Empty while the bootstrap list is served: its peers
 -- are counted, but they have no names for a report.
 local function figures_of(self, name, live, measured, breathe)
@@ -132,14 +155,18 @@ local function figures_of(self, name, live, measured, breathe)
     if rung == "bootstrap" then
         return ids, figures
     end
+    local idle, total, last, now = figures_of_idle(names), {}, {}, {}
     for i = 1, #served do
         local peer = served[i]
+        local in_flight, load = measured.in_flight[peer.address], measured.load(peer.address)
         ids[i] = peer.id
-        local last = before and row(before, i - 1, names) or NOTHING
-        figures[i] = traffic_report.figures(row(totals, i - 1, names), last, {
-            in_flight = measured.in_flight[peer.address] or 0,
-            median_ms = measured.median(peer.cell), load = measured.load(peer.address),
-        })
+        if before and not in_flight and not load and is_unchanged(totals, before, i - 1, #names) then
+            figures[i] = idle
+        else
+            now.in_flight, now.median_ms, now.load = in_flight or 0, measured.median(peer.cell), load
+            figures[i] = traffic_report.figures(row(totals, i - 1, names, total),
+                                                before and row(before, i - 1, names, last) or NOTHING, now)
+        end
         breathe(i, ROWS_PER_BREATH)
     end
     return ids, figures

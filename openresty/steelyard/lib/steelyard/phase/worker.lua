@@ -67,6 +67,20 @@ local function serving_of(live)
 end
 
 
+--- This worker as its flush describes it to the others.
+local function about_worker()
+    local serving = {}
+    for name, live in pairs(_M.upstreams) do
+        serving[name] = live.table and serving_of(live) or nil
+    end
+    return {
+        pid = ngx.worker.pid(), slot = _M.counters.slot, serving = serving,
+        lua_bytes = collectgarbage("count") * 1024, -- with uncollected garbage
+        leaving = _M.leaving or nil, -- since a reload
+    }
+end
+
+
 --- Add this worker's counters to the shared ones. It yields in long work if it is given a breather; a call in the
 -- meantime does nothing.
 function _M.flush(breathe)
@@ -76,16 +90,7 @@ function _M.flush(breathe)
     _M.flushing = true
     breathe = breathe or no_pause
     guarded("counters not flushed: ", function()
-        local serving = {}
-        for name, live in pairs(_M.upstreams) do
-            serving[name] = live.table and serving_of(live) or nil
-        end
-        local about = {
-            pid = ngx.worker.pid(), slot = _M.counters.slot, serving = serving,
-            lua_bytes = collectgarbage("count") * 1024, -- with uncollected garbage
-            leaving = _M.leaving or nil, -- since a reload
-        }
-        _M.counters:flush(_M.requests, about, breathe)
+        _M.counters:flush(_M.requests, about_worker, breathe)
         for name, live in pairs(_M.upstreams) do
             if live.own_failures then
                 _M.counters:flush_own(name, live.own_failures:take())
@@ -303,8 +308,10 @@ local function start(options)
     end
     options.keys = signature.keys(options.key)
     _M.options, _M.dict = options, dict
-    _M.store, _M.counters, _M.health = table_store.new(dict), shared_counters.new(dict), peer_health.new(dict)
+    _M.store, _M.health = table_store.new(dict), peer_health.new(dict)
     _M.cells, _M.stats, _M.histograms, _M.stats_problem = shared_stats.open(ngx.worker.id())
+    _M.totals = shared_stats.open_totals(_M.cells)
+    _M.counters = shared_counters.new(dict, _M.totals)
     _M.others = options.share_in_flight and shared_stats.open_others()
     _M.requests = open_requests.new(_M.stats, {
         memory = shared_stats.map(open_requests.bytes(_M.stats.cells)), histograms = _M.histograms, cells = _M.cells,
@@ -323,7 +330,9 @@ local function start(options)
         workers = ngx.worker.count(), others = _M.others, shared = ngx.shared, lb = options.lb,
         zone = options.zone, picker_failed = picker_failed,
     }
-    _M.memory = { dict = dict, cells = _M.cells, stats = _M.stats, histograms = _M.histograms }
+    _M.memory = {
+        dict = dict, cells = _M.cells, stats = _M.stats, histograms = _M.histograms, totals = _M.totals,
+    }
     make_jobs(options)
     for _, name in ipairs(options.names) do
         local settings = options.upstreams[name]
