@@ -47,8 +47,11 @@ function _M.figures(total, previous, measured)
 end
 
 
--- Peers per piece: 0.02 ms.
-local PEERS_PER_PIECE = 20
+-- Peers per piece, and numbers: 0.02 ms each.
+local PEERS_PER_PIECE, NUMBERS_PER_PIECE = 20, 100
+
+-- The least number that is written with an exponent.
+local LEAST_LONG = 1e14
 
 -- Memcached's largest item holds a header and the key too, about 200 bytes, and the signature needs 65.
 local MAX_BYTES = wire.MAX_BYTES - 1024
@@ -113,12 +116,43 @@ local function contents(count, add, breathe)
 end
 
 
-local function list(count, value_at, breathe)
+--- Encode a list of texts.
+local function texts(values, breathe)
     local function add(piece, i, size)
-        piece[size + 1] = value_at(i)
+        piece[size + 1] = values[i]
         return size + 1
     end
-    return "[" .. contents(count, add, breathe) .. "]"
+    return "[" .. contents(#values, add, breathe) .. "]"
+end
+
+
+--- Encode a list of numbers and nulls. LuaJIT writes a number as lua-cjson does, "%.14g", in a third of the time.
+-- Numbers that JSON does not have, or that would get an exponent, are left to core/json.
+local function numbers(count, value_at, breathe)
+    local pieces, piece = {}, {}
+    for first = 1, count, NUMBERS_PER_PIECE do
+        local size, is_plain = math.min(NUMBERS_PER_PIECE, count - first + 1), true
+        for i = 1, size do
+            local value = value_at(first + i - 1)
+            if value == nil or value == wire.null then
+                value = "null"
+            elseif type(value) ~= "number" or value ~= value or math.abs(value) >= LEAST_LONG then
+                is_plain = false
+            end
+            piece[i] = value
+        end
+        if is_plain then
+            pieces[#pieces + 1] = table.concat(piece, ",", 1, size)
+        else
+            local values = {}
+            for i = 1, size do
+                values[i] = piece[i] == "null" and wire.null or piece[i]
+            end
+            pieces[#pieces + 1] = string.sub(assert(json.encode(values)), 2, -2)
+        end
+        breathe()
+    end
+    return "[" .. table.concat(pieces, ",") .. "]"
 end
 
 
@@ -146,10 +180,10 @@ end
 
 local function columns(report, breathe)
     local ids, figures = report.ids, report.figures
-    local members = { ',"ids":' .. list(#ids, function(i) return ids[i] end, breathe) }
+    local members = { ',"ids":' .. texts(ids, breathe) }
     for _, name in ipairs(COLUMNS) do
         if not OPTIONAL[name] or is_known(figures, name) then
-            local column = list(#ids, function(i) return figures[i][name] or wire.null end, breathe)
+            local column = numbers(#ids, function(i) return figures[i][name] end, breathe)
             members[#members + 1] = ',"' .. name .. '":' .. column
         end
     end
