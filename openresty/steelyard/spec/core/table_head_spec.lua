@@ -26,6 +26,14 @@ describe("a head put into a table", function()
         assert.equal(expected, table_head.put_into(TABLE, head({ 1000000, 30 }), no_pause))
     end)
 
+    it("is the same if the rows are known, with weights that changed or did not", function()
+        local written = { { weight = 2 }, { weight = 1 } }
+        for _, weights in ipairs({ { 2, 1 }, { 2, 30 }, { 7, 1 }, { 2 }, { 2, 1, 1 } }) do
+            assert.equal(table_head.put_into(TABLE, head(weights), no_pause),
+                         table_head.put_into(TABLE, head(weights), no_pause, written))
+        end
+    end)
+
     it("has as many weights as the table rows", function()
         assert.is_nil(table_head.put_into(TABLE, head({ 1 }), no_pause))
         assert.is_nil(table_head.put_into(TABLE, head({ 1, 2, 3 }), no_pause))

@@ -370,8 +370,45 @@ describe("a table that is decoded in slices", function()
                 assert.equal(1, n)
                 local fresh, later = weight_table.decode(text), after(text)
                 assert.are_not.equal(before.peers, later.peers)
+                fresh.peers_place, later.peers_place = nil, nil
                 assert.same(fresh, later)
             end
+        end)
+
+        it("is the same as a first one, with the text of either changed at random", function()
+            math.randomseed(10)
+            local tokens = { "},{", '},{"id":"x"', "}, {", "},[", '"', "{", "}", ",", " ", '{"a":[{},{}]}', "\\" }
+            local function changed(text)
+                for _ = 1, math.random(1, 3) do
+                    local at = math.random(#HEAD, #text)
+                    text = text:sub(1, at - 1) .. tokens[math.random(#tokens)] .. text:sub(at + math.random(0, 2))
+                end
+                return text
+            end
+            local function another(text)
+                return math.random(4) == 1 and changed(text)
+                       or (text:gsub('"weight":%d+', '"weight":' .. math.random(99), math.random(20)))
+            end
+            local function is_like(peer, other)
+                return peer and peer.id == other.id and peer.address == other.address and peer.weight == other.weight
+            end
+            local good, previous, taken = written(rows(60)), nil, 0
+            for _ = 1, 1000 do
+                local text = another(good)
+                local later, refused = weight_table.decode(text, { previous = previous })
+                local whole, refused_whole = at_once(text)
+                if not whole then
+                    assert.same(told(refused_whole), told(refused))
+                else
+                    local alike = later ~= nil and #later.peers == #whole.peers
+                    for i = 1, alike and #whole.peers or 0 do
+                        alike = alike and is_like(later.peers[i], whole.peers[i])
+                    end
+                    assert(alike, text)
+                    previous, taken = later, taken + 1
+                end
+            end
+            assert.is_true(taken > 500)
         end)
 
         it("is refused for its own errors, although the previous one was right", function()

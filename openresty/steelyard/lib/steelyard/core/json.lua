@@ -24,7 +24,15 @@ local EMPTY_ARRAY = "\1[]"
 -- About 22 peers, and 0.05 ms.
 local SLICE_BYTES = 2048
 
-local _M = { null = cjson.null }
+-- Rows between two calls of breathe(), if they are as known: 0.03 ms.
+local ROWS_PER_BREATH = 100
+
+local BETWEEN_OBJECTS, SPACE = "},{", 32
+
+local _M = {
+    null = cjson.null,
+    AS_KNOWN = {}, -- stands for a row that is written as in a known list
+}
 
 
 --- Tell whether a string in the text holds a control character: JSON requires an escape, lua-cjson accepts it. Tabs and
@@ -125,21 +133,91 @@ local function cut(text, member)
 end
 
 
---- Return the rows of the list that begins at `from`, or nil.
+--- Tell whether a part of a list of objects has each boundary of two rows as `},{`, and no other `},{`. If there is no
+-- white space, each boundary is one; then it is enough that there are no more.
+-- @param rows in the part
+local function is_regular(part, rows)
+    local boundaries, at = 0, find(part, BETWEEN_OBJECTS, 1, true)
+    while at do
+        boundaries = boundaries + 1
+        at = find(part, BETWEEN_OBJECTS, at + 1, true)
+    end
+    for i = 1, #part do
+        if byte(part, i) <= SPACE then
+            return false
+        end
+    end
+    return boundaries == rows - 1
+end
+
+
+--- Decode a part of a list, and append its rows. Return their number, and whether the part is regular; nil if it is no
+-- list of whole values.
+local function append(rows, n, text, from, to)
+    local part = sub(text, from, to)
+    local decoded = _M.decode("[" .. part .. "]")
+    if not decoded then
+        return nil
+    end
+    table.move(decoded, 1, #decoded, n + 1, rows)
+    return #decoded, is_regular(part, #decoded)
+end
+
+
+--- Return the rows of the list that begins at `from`, or nil; and whether the list is regular.
 local function rows_of(text, from, breathe)
-    local rows, n, last = {}, 0, #text - 2
-    local between = byte(text, from) == 123 and "},{" or "%d,%d" -- 123: {
+    local rows, n, last, regular = {}, 0, #text - 2, true
+    local between = byte(text, from) == 123 and BETWEEN_OBJECTS or "%d,%d" -- 123: {
     while from <= last do
         local to = find(text, between, from + SLICE_BYTES) or last
-        local piece = _M.decode("[" .. sub(text, from, to) .. "]")
-        if not piece then
+        local more, part_is_regular = append(rows, n, text, from, to)
+        if not more then
             return nil
         end
-        table.move(piece, 1, #piece, n + 1, rows)
-        n, from = n + #piece, to + 2
+        n, from, regular = n + more, to + 2, regular and part_is_regular
         breathe()
     end
-    return rows
+    return rows, regular
+end
+
+
+--- As rows_of, with AS_KNOWN for each row that is written as the one in its place in a known list. Rows between two
+-- known ones are decoded together.
+-- @param known the place of a regular list
+local function changed_rows(text, from, known, breathe)
+    local rows, n, last, regular = {}, 0, #text - 2, true
+    local known_text, known_from, known_last = known.text, known.from, #known.text - 2
+    local bytes, known_bytes = ffi.cast(bytes_of, text) - 1, ffi.cast(bytes_of, known_text) - 1
+    local changed_from, changed, row = nil, 0, 0
+    while from <= last do
+        local to, known_to = find(text, BETWEEN_OBJECTS, from, true) or last, 0
+        if known_from <= known_last then
+            known_to = find(known_text, BETWEEN_OBJECTS, known_from, true) or known_last
+        end
+        local length = to - from + 1
+        local is_known = known_to - known_from + 1 == length
+                         and ffi.C.memcmp(bytes + from, known_bytes + known_from, length) == 0
+        if not is_known then
+            changed_from, changed = changed_from or from, changed + 1
+        end
+        if changed > 0 and (is_known or to == last or to - changed_from >= SLICE_BYTES) then
+            local more, part_is_regular = append(rows, n, text, changed_from, is_known and from - 2 or to)
+            if more ~= changed then
+                return nil
+            end
+            n, changed_from, changed, regular = n + more, nil, 0, regular and part_is_regular
+            breathe()
+        end
+        if is_known then
+            n = n + 1
+            rows[n] = _M.AS_KNOWN
+        end
+        row, from, known_from = row + 1, to + 2, known_to + 2
+        if row % ROWS_PER_BREATH == 0 then
+            breathe()
+        end
+    end
+    return rows, regular
 end
 
 
@@ -193,6 +271,10 @@ end
 --     nested value. The piece before it then has an open quote or bracket: no JSON. If the pieces before a cut are
 --     lists of whole values, the cut is between two of them; and a comma between such lists makes one list.
 --
+-- A row that is written as in a known list is not decoded again: AS_KNOWN is in its place. The known list has to be
+-- regular, so that each of its pieces between `},{` is a row. The pieces of the new list are then such rows, which are
+-- whole values, and parts that are decoded as above.
+--
 -- If any of this fails, or the text is written in another way (by hand, over several lines), the whole is decoded at
 -- once. That also finds the reason.
 --
@@ -202,18 +284,25 @@ end
 -- @param member  the name of the list
 -- @param breathe called between slices
 -- @param known   the place of a list not to be decoded again if it is written alike, or nil
--- @return the object, and the place of its list: the text, where the list begins there (`from`), and whether it is
---         written as `known` (`is_known`): the object's list is then left empty. Nil if the text was decoded at once
+-- @return the object, and the place of its list: the text, where the list begins there (`from`), whether it is
+--         written as `known` (`is_known`): the object's list is then left empty; and whether it is regular. Nil if the
+--         text was decoded at once
 function _M.decode_in_slices(text, member, breathe, known)
     local document, from = around(text, member)
     local place = document and { text = text, from = from, is_known = false }
     if document and known and are_alike(place, known) then
-        place.is_known = true
+        place.is_known, place.is_regular = true, known.is_regular
         return document, place
     end
-    local rows = document and rows_of(text, from, breathe)
+    local rows, regular
+    if document and known and known.is_regular then
+        rows, regular = changed_rows(text, from, known, breathe)
+    end
+    if document and not rows then
+        rows, regular = rows_of(text, from, breathe)
+    end
     if rows then
-        document[member] = rows
+        document[member], place.is_regular = rows, regular
         return document, place
     end
     return _M.decode(text)

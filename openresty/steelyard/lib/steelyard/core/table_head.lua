@@ -79,36 +79,64 @@ local function members_with(text, head)
 end
 
 
+--- Whether rows have just these weights.
+local function have_weights(rows, weights)
+    if #rows ~= #weights then
+        return false
+    end
+    for i = 1, #rows do
+        if rows[i].weight ~= weights[i] then
+            return false
+        end
+    end
+    return true
+end
+
+
+--- Return the whole number at a place of a text, and where its digits end; nil if there is none.
+local function number_at(text, from)
+    local value, at = 0, from
+    local digit = byte(text, at)
+    while digit and digit >= 48 and digit <= 57 do -- 0 to 9
+        value, at = 10 * value + digit - 48, at + 1
+        digit = byte(text, at)
+    end
+    return at > from and value or nil, at
+end
+
+
 --- Return the text of a table with the figures of a later head. Nil if the two do not belong together, or the text is
 -- not written as the controller writes it.
 -- @param breathe called every 0.1 ms or so of work; may yield
-function _M.put_into(text, head, breathe)
+-- @param written the decoded rows of the text, in its order; nil if they are not known
+function _M.put_into(text, head, breathe, written)
     local rows = find(text, PEERS, 1, true)
     local members = rows and members_with(sub(text, 1, rows - 1), head)
     if not members then
         return nil
+    elseif written and have_weights(written, head.weights) then
+        return members .. sub(text, rows) -- the usual case
     end
     -- Parts are joined in batches: a hundred thousand at once would take 10 ms.
     local pieces, parts, n, i, from = { members }, {}, 0, 0, rows
     local _, last = find(text, WEIGHT, from, true)
     while last do
         i = i + 1
-        local _, digits = find(text, "^%d+", last + 1)
-        if not digits or not head.weights[i] then
+        local weight, behind = number_at(text, last + 1)
+        local after = byte(text, behind)
+        if not weight or not head.weights[i] or after ~= 44 and after ~= 125 then -- , or }: else it is no whole number
             return nil
         end
-        parts[n + 1], parts[n + 2] = sub(text, from, last), string.format("%.0f", head.weights[i])
-        n, from = n + 2, digits + 1
-        local after = byte(text, from)
-        if after ~= 44 and after ~= 125 then -- , or }: else it was no whole number
-            return nil
+        if weight ~= head.weights[i] then
+            parts[n + 1], parts[n + 2] = sub(text, from, last), string.format("%.0f", head.weights[i])
+            n, from = n + 2, behind
         end
         if i % ROWS_PER_BREATH == 0 then
             pieces[#pieces + 1] = table.concat(parts, "", 1, n)
             n = 0
             breathe()
         end
-        _, last = find(text, WEIGHT, from, true)
+        _, last = find(text, WEIGHT, behind, true)
     end
     if i ~= #head.weights then
         return nil

@@ -99,7 +99,7 @@ end
 local function rows_of(rows, previous, breathe)
     local peers, changed = {}, #rows ~= #previous
     for i = 1, #rows do
-        peers[i] = peer_of(rows[i], previous[i])
+        peers[i] = rows[i] == json.AS_KNOWN and previous[i] or peer_of(rows[i], previous[i])
         changed = changed or peers[i] ~= previous[i]
         breathe(i, ROWS_PER_BREATH)
     end

@@ -125,7 +125,7 @@ local function text_of_manifest(options, store, upstream, text, source, breathe)
         return nil, older(store, upstream, manifest, served, source)
     end
     if not source.anew and served and served.digest == manifest.digest then
-        local text_in_use = table_head.put_into(store.decoded[upstream].text, manifest, breathe)
+        local text_in_use = table_head.put_into(store.decoded[upstream].text, manifest, breathe, served.written)
         if text_in_use then
             return text_in_use, manifest
         end
@@ -297,7 +297,7 @@ function _M.accept_head(options, store, upstream, value, source, breathe)
     elseif order == 0 then
         return true
     end
-    local text = table_head.put_into(store.decoded[upstream].text, head, breathe)
+    local text = table_head.put_into(store.decoded[upstream].text, head, breathe, served.written)
     if not text then
         return false
     end
