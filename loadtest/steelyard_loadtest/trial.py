@@ -138,7 +138,9 @@ def _happen(setup: RunningSetup, event: Event, members: Sequence[str]) -> list[s
     servers = setup.servers
     match event.do:
         case "burn":
-            servers.burn(event.server, event.for_s, event.workers)
+            servers.burn(event.server, event.for_s, event.workers, event.part)
+        case "spin":
+            servers.spin(event.server, event.for_s)
         case "hold":
             servers.hold(event.server, event.for_s, event.workers)
         case "fail":

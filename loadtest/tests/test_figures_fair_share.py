@@ -41,6 +41,11 @@ def test_a_burnt_server_is_left_its_part_of_its_limit_for_so_long() -> None:
     assert fair_shares(EQUAL, [BURN], 20.0) == pytest.approx(dict(zip("abc", THIRDS, strict=True)))
 
 
+def test_a_neighbour_with_a_bound_leaves_the_rest() -> None:
+    bounded = replace(BURN, part=0.4)
+    assert fair_shares(EQUAL, [bounded], 15) == pytest.approx({"a": 0.6 / 2.6, "b": 1 / 2.6, "c": 1 / 2.6})
+
+
 def test_a_server_that_left_has_no_share() -> None:
     leave = Event(at_s=5, do="leave", server="c")
     assert fair_shares(EQUAL, [leave], 6) == pytest.approx({"a": 0.5, "b": 0.5, "c": 0})

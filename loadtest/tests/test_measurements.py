@@ -65,6 +65,12 @@ def test_intervals_count_what_was_served_and_divide_cpu_by_the_limit() -> None:
     assert second.cpu_utilization == pytest.approx(0.5, rel=0.01)  # of one core, without a limit
 
 
+def test_a_neighbour_s_part_of_the_cpu_is_known() -> None:
+    before, after = reading(0, 0, 0.1), reading(1, 9, 0.25)
+    (entry,) = observed([(before,), (replace(after, children_cpu_s=0.1),)], 0.0, [A])
+    assert (entry.cpu_utilization, entry.children_cpu_utilization) == pytest.approx((0.75, 0.5))
+
+
 def test_cpu_is_divided_by_what_a_limit_that_drifts_was_then() -> None:
     drifting = Server(name="a", cpu_cores=0.2, drift=Drift(by=0.5, period_s=4))
     rounds = [(reading(10, 0, 0),), (reading(12, 9, 0.3),), (reading(14, 9, 0.4),)]

@@ -55,6 +55,13 @@ def test_the_agent_of_a_limit_that_drifts_gets_none() -> None:
     assert agent_settings(drifting).limits.cpu is None
 
 
+def test_a_paced_server_is_held_by_pauses_and_its_agent_knows_the_limit() -> None:
+    paced = made(cores=0.12, paced=True)
+    assert (server_options(paced).cpu_limit, server_options(paced).limit_by) == (0.12, "pauses")
+    assert server_options(made(cores=0.12)).limit_by == "quota"
+    assert agent_settings(paced).limits.cpu == 0.12
+
+
 def test_a_server_without_limits_gets_none() -> None:
     server, agent = server_options(made()), agent_settings(made())
     assert (server.cpu_limit, server.delay_ms, server.disk_ops) == (None, 0, None)
@@ -117,6 +124,7 @@ FREE = "server-3: somewhere CPU not limited\n"
         ([CGROUP, CGROUP], "cgroup v1 quotas"),
         ([CGROUP.replace("v1", "v2"), FREE], "cgroup v2 quotas"),
         ([PAUSES, PAUSES], "pauses after work (no cgroup: not root)"),
+        ([PAUSES.replace("no cgroup: not root", "as asked")], "pauses after work (as asked)"),
         ([FREE, FREE], "no limits"),
         ([CGROUP, PAUSES], "cgroup v1 quotas and pauses after work (no cgroup: not root)"),
     ],

@@ -66,12 +66,11 @@ def test_every_file_has_its_place_in_the_order() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_quick_scenario_is_planned_for_three_minutes(name: str) -> None:
+def test_a_quick_scenario_is_planned_for_three_minutes_and_one_of_a_fleet_for_twelve(name: str) -> None:
     scenario = find(name, quick=True)
     trials = len(scenario.algorithms) * len(scenario.load.levels) * scenario.load.repeats
-    assert (
-        START_S * len(scenario.algorithms) + trials * trial_s(scenario.load) < 215
-    )  # START_S is on the safe side
+    planned_s = START_S * len(scenario.algorithms) + trials * trial_s(scenario.load)
+    assert planned_s < (720 if scenario.fleet else 215)  # START_S is on the safe side
 
 
 def test_the_default_has_a_short_name() -> None:
@@ -102,6 +101,14 @@ def test_events_stand_in_the_order_of_time() -> None:
         ('server = "b"', 'server = "c"', "no server 'c'"),
         ("for_s = 5", "for_s = 25", "ends after the load"),
         ("for_s = 5", "", "burn needs for_s"),
+        ('do = "leave"', 'do = "leave"\npart = 0.5', "part is for burn, not leave"),
+        ('do = "leave"', 'do = "spin"\nfor_s = 2', "a needs paced = true to spin"),
+        ("weight = 3", "paced = true", "b is paced, so it needs cpu_cores, and no drift"),
+        (
+            'source = "S"',
+            'source = "S"\nfleet = {utilization_ratio = 1, level = 60, reference = "direct", p99_times = 3}',
+            "fleet.level: 60 is none of the levels",
+        ),
         ('do = "leave"', 'do = "slow"', "slow needs for_s"),
         ('source = "S"', 'source = "S"\nmarks = {p99 = 1}', "marks.p99"),
         ('source = "S"', 'source = "S"\nbeside = "steelyard"', "beside: 'steelyard' is no single balancer"),

@@ -35,6 +35,11 @@ def test_without_a_limit_nothing_is_held() -> None:
         assert held == ("CPU not limited", None)
 
 
+def test_pauses_hold_a_limit_on_demand() -> None:
+    with hold(0.15, "server-1-8101", by="pauses") as held:
+        assert held == ("CPU limited to 0.15 cores by (as asked) pauses", 0.15)
+
+
 def test_v2_is_given_quota_and_period_in_one_file_and_then_the_process(mount: Path) -> None:
     group = enter(at(mount, 2), "server-1-8101", 0.15)
     assert group == mount / PARENT / "server-1-8101"

@@ -295,6 +295,30 @@ def test_pauses_hold_the_burners_and_the_server_where_no_group_can_be_made(start
 
 
 @pytest.mark.alone
+def test_a_busy_wait_and_a_bounded_neighbour_use_their_parts_and_no_more(start: Start) -> None:
+    server = start("--cpu-limit", str(LIMIT_CORES), "--limit-by", "pauses")
+
+    def used(path: str) -> float:
+        """Return the CPU seconds used as a part of those allowed, and check that the server works on."""
+        assert server.request(path, "POST")[0] == 202
+        wait_until(lambda: len(server.seen.children()) == 1)
+        before_s, began_s = server.cpu_seconds(), time.monotonic()
+        deadline_s = began_s + MEASURED_S
+        while time.monotonic() < deadline_s:
+            assert server.request("/")[0] == 200
+            time.sleep(0.05)
+        return (server.cpu_seconds() - before_s) / (LIMIT_CORES * (time.monotonic() - began_s))
+
+    assert used("/spin?seconds=60") < 1.2
+    (spinner,) = server.seen.children()
+    assert os.sched_getscheduler(spinner.pid) == os.SCHED_IDLE
+    assert sum(spinner.cpu_times()[:2]) > 0
+    # The neighbour has three tenths, and twenty requests a second need less than half.
+    assert 0.1 < used("/burn?seconds=60&workers=1&percent=30") < 0.9
+    assert server.request("/spin", "POST", {"Via": "1.1 somebody"})[0] == 403
+
+
+@pytest.mark.alone
 @pytest.mark.skipif(not os.access(V1_CPU, os.W_OK), reason="no control group can be made here")
 def test_a_cgroup_holds_the_server_and_its_burners_and_is_gone_at_the_end(start: Start) -> None:
     server = start("--cpu-limit", str(LIMIT_CORES))

@@ -3,7 +3,8 @@
     fair_j(t) = c_j(t) / sum_k c_k(t)
 
 c_j is the server's CPU limit at that moment, and 0 while it takes no part. While w processes of a neighbour
-burn, it is 1/(1 + w) of the limit, because the kernel gives each process that wants to run an equal part.
+burn, it is 1/(1 + w) of the limit, because the kernel gives each process that wants to run an equal part. A
+neighbour that takes a part p at most leaves 1 - p.
 """
 
 import math
@@ -88,9 +89,11 @@ def _recovery_s(
 def _cores(server: Server, events: Sequence[Event], t_s: float) -> float:
     if not motion.takes_part(events, server.name, t_s):
         return 0.0
-    burning = sum(
-        event.workers
+    burns = [
+        event
         for event in events
         if event.do == "burn" and event.server == server.name and event.at_s <= t_s < event.at_s + event.for_s
-    )
-    return (server.cores_at(t_s) or 0.0) / (1 + burning)
+    ]
+    greedy = sum(event.workers for event in burns if event.part is None)
+    taken = sum(event.part or 0.0 for event in burns)
+    return (server.cores_at(t_s) or 0.0) * max(1 - taken, 0.0) / (1 + greedy)

@@ -65,7 +65,8 @@ class Outcome:
 class Reading:
     """One server at one moment, from counters that only grow; at_s is the monotonic clock's.
 
-    pool_utilization: of its workers, in its agent's newest sample; None without a pool.
+    pool_utilization: of its workers, in its agent's newest sample; None without a pool. children_cpu_s: the
+    part of cpu_s that a neighbour's processes used.
     """
 
     at_s: float
@@ -73,6 +74,7 @@ class Reading:
     served: int
     cpu_s: float
     pool_utilization: float | None = None
+    children_cpu_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +82,8 @@ class Observed:
     """One server in the `interval_s` that ended at t_s (seconds since the load began).
 
     share: of all servers' answers in it (None: no answers). cpu_utilization: of its limit, or of one core.
-    pool_utilization: of its workers, at the interval's end; None without a pool.
+    pool_utilization: of its workers, at the interval's end; None without a pool. children_cpu_utilization:
+    the part of cpu_utilization that a neighbour's processes used.
     """
 
     t_s: float
@@ -90,6 +93,7 @@ class Observed:
     share: float | None
     cpu_utilization: float
     pool_utilization: float | None = None
+    children_cpu_utilization: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,14 +175,20 @@ def _interval(
             server=after.server,
             served=after.served - before.served,
             share=(after.served - before.served) / total if total > 0 else None,
-            cpu_utilization=(after.cpu_s - before.cpu_s)
-            / (after.at_s - before.at_s)
-            / (limited[after.server].cores_at((before.at_s + after.at_s) / 2 - began_s) or 1.0),
+            cpu_utilization=(after.cpu_s - before.cpu_s) / _allowed_s(limited, before, after, began_s),
             pool_utilization=after.pool_utilization,
+            children_cpu_utilization=(after.children_cpu_s - before.children_cpu_s)
+            / _allowed_s(limited, before, after, began_s),
         )
         for before, after in pairs
         if after.at_s > before.at_s
     ]
+
+
+def _allowed_s(limited: dict[str, Server], before: Reading, after: Reading, began_s: float) -> float:
+    """Return the CPU seconds that a server's limit allowed between two readings."""
+    middle_s = (before.at_s + after.at_s) / 2 - began_s
+    return (after.at_s - before.at_s) * (limited[after.server].cores_at(middle_s) or 1.0)
 
 
 def nearest_rank(ordered: Sequence[float], part: float) -> float | None:

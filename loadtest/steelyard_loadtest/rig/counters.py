@@ -26,7 +26,7 @@ class Counters:
         with files.count.open("rb") as stream:
             mapped = mmap.mmap(stream.fileno(), COUNT_BYTES, prot=mmap.PROT_READ)
         self._answered = memoryview(mapped).cast("Q")
-        self._cpu_s = 0.0
+        self._cpu_s = self._children_cpu_s = 0.0
 
     def read(self) -> Reading:
         """Read them; for a server that has ended, return the last reading."""
@@ -37,14 +37,17 @@ class Counters:
             ended_s = times.children_user + times.children_system
         except psutil.Error:  # it has ended
             ended_s = 0.0
-        running_s = [cpu_seconds(pid) or 0.0 for pid in (self._pid, *children_of(self._pid))]
+        own_s = cpu_seconds(self._pid) or 0.0
+        children_s = ended_s + sum(cpu_seconds(pid) or 0.0 for pid in children_of(self._pid))
         # Ended burners are counted in ticks, rounded down, so a sum may seem to fall by a tick.
-        self._cpu_s = max(self._cpu_s, ended_s + sum(running_s))
+        self._children_cpu_s = max(self._children_cpu_s, children_s)
+        self._cpu_s = max(self._cpu_s, own_s + children_s)
         return Reading(
             at_s=at_s,
             server=self.name,
             served=self._answered[0],
             cpu_s=self._cpu_s,
+            children_cpu_s=self._children_cpu_s,
             pool_utilization=self._pool_utilization(),
         )
 

@@ -16,7 +16,7 @@ from steelyard_loadtest.scenario.definition import Server
 UNLIMITED = "no limits"
 
 _GROUP = re.compile(r" cores by cgroup (?P<group>\S+) \(v(?P<version>[12])\)$", re.MULTILINE)
-_PAUSES = re.compile(r" cores by (?P<why>\(no cgroup: .+\)) pauses$", re.MULTILINE)
+_PAUSES = re.compile(r" cores by (?P<why>\(.+\)) pauses$", re.MULTILINE)
 
 
 def capacity_per_s(servers: Sequence[Server], costs_s: Mapping[str, float], path: str, cores: float) -> float:

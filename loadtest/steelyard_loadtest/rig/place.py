@@ -64,6 +64,7 @@ def server_part(server: Server, address: str, files: Files) -> Part:
         count_file=files.count,
         orca_file=files.orca,
         cpu_limit=server.cpu_cores,
+        limit_by="pauses" if server.paced else None,
         delay_ms=server.delay_ms or None,
         disk_ops=server.disk_ops_per_s,
         workers=server.workers,

@@ -113,12 +113,24 @@ class Servers:
         """Return each server's counters, in the scenario's order; () for static servers."""
         return tuple(counters.read() for counters in self._counters)
 
-    def burn(self, server: str, seconds: float, workers: int) -> None:
-        """Let a neighbour take the CPU of a server's limit; does not wait. `check` reports a failure."""
+    def burn(self, server: str, seconds: float, workers: int, part: float | None = None) -> None:
+        """Let a neighbour take the CPU of a server's limit, or this part of it; does not wait.
+
+        `check` reports a failure.
+        """
+        percent = "" if part is None else f"&percent={round(part * 100)}"
         # A server under load is slow to answer this too.
-        path = f"/burn?seconds={math.ceil(seconds)}&workers={workers}"
-        asked = self._pool.submit(_status, self.addresses[server], path, "POST")
-        self._under_way.append((server, asked, 202))
+        path = f"/burn?seconds={math.ceil(seconds)}&workers={workers}{percent}"
+        self._under_way.append(
+            (server, self._pool.submit(_status, self.addresses[server], path, "POST"), 202)
+        )
+
+    def spin(self, server: str, seconds: float) -> None:
+        """Let a server wait busily; does not wait for its answer."""
+        path = f"/spin?seconds={math.ceil(seconds)}"
+        self._under_way.append(
+            (server, self._pool.submit(_status, self.addresses[server], path, "POST"), 202)
+        )
 
     def hold(self, server: str, seconds: float, workers: int) -> None:
         """Let other requests hold workers of a server's pool; does not wait."""

@@ -13,7 +13,7 @@ Seconds = Annotated[float, Field(ge=0, le=3600)]
 Generator = Literal["locust", "open", "wrk"]
 LOWEST_CORES = 0.05
 """A control group's quota of 1 ms in 20 ms, the least that a kernel takes."""
-Happening = Literal["burn", "hold", "fail", "slow", "cold", "leave", "join"]
+Happening = Literal["burn", "spin", "hold", "fail", "slow", "cold", "leave", "join"]
 Mark = Literal["failures_part", "recovery_s", "share_error", "slowest_phase"]
 LONGEST_HOLD_S = 60.0
 """The longest time that a demo server sleeps for a request."""
@@ -49,12 +49,14 @@ class Server:
 
     delay_ms         added to each answer, without being busy
     disk_ops_per_s   operations of its disk a second (None: those of the machine's)
+    paced            its limit is held by pauses, even where a quota could hold it
     workers          of its pool, read by its agent as the indicator `workers` (None: no bound, no indicator)
     zone             all servers of a scenario have one, or none has; balancers are in the first server's
     """
 
     name: Name
     cpu_cores: Annotated[float, Field(ge=LOWEST_CORES, le=64)] | None = None
+    paced: bool = False
     weight: Annotated[int, Field(ge=1, le=1000)] = 1
     delay_ms: Annotated[float, Field(ge=0, le=60_000)] = 0.0
     disk_ops_per_s: Annotated[float, Field(ge=1, le=100_000)] | None = None
@@ -105,7 +107,9 @@ class Load:
 class Event:
     """Something that happens at_s after the counted part of each trial has begun.
 
-    burn   a neighbour takes the CPU of the server's limit for for_s, with this number of processes
+    burn   a neighbour takes the CPU of the server's limit for for_s, with this number of processes; with
+           `part`, at most this part of the limit
+    spin   the server waits busily for for_s: all CPU of its limit is used, and requests wait for none of it
     hold   other requests hold this number of workers of the server's pool for for_s, and no CPU
     fail   the server answers every request of the load at once with an error, for for_s
     slow   the server answers ms later, without being busy, for for_s
@@ -120,6 +124,7 @@ class Event:
     server: Name
     for_s: Seconds = 0.0
     workers: Annotated[int, Field(ge=1, le=8)] = 2
+    part: Annotated[float, Field(ge=0.01, le=0.99)] | None = None
     ms: Annotated[int, Field(ge=1, le=60_000)] = 50
     entries: Annotated[int, Field(ge=1, le=100_000)] = 100
     times: Annotated[int, Field(ge=1, le=100)] = 10
@@ -132,9 +137,26 @@ class Event:
 
 @with_config(STRICT)
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """The questions about the servers together; declared before anything was measured.
+
+    utilization_ratio  the default's target at `level`: the largest CPU utilization of a server over the mean
+    reference          the algorithm whose number of servers is compared
+    p99_times          the bound of every algorithm's p99, over the reference's at the lowest level
+    """
+
+    utilization_ratio: Annotated[float, Field(ge=1)]
+    level: Annotated[float, Field(gt=0)]
+    reference: str
+    p99_times: Annotated[float, Field(gt=1)]
+
+
+@with_config(STRICT)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """A scenario, full or quick.
 
+    fleet   the questions about its servers together; None: none
     static  the servers are one nginx that answers at once (proxy-cost)
     beside  the algorithm of a further balancer before the same servers, with an equal part of the requests.
             It is not measured, but figures of requests cover its part, too
@@ -149,6 +171,7 @@ class Scenario:
     path: Annotated[str, Field(pattern=r"^/")] = "/"
     static: bool = False
     beside: str = ""
+    fleet: Fleet | None = None
     servers: Annotated[tuple[Server, ...], Field(min_length=1)]
     load: Load
     events: tuple[Event, ...] = ()

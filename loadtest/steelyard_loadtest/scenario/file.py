@@ -81,6 +81,7 @@ def _algorithms(scenario: str, words: Sequence[str]) -> Iterator[str]:
 def _faults(scenario: Scenario) -> Iterator[str]:
     """Yield contradictions between values that are each within their bounds."""
     load, names = scenario.load, [server.name for server in scenario.servers]
+    limited = [server.name for server in scenario.servers if server.cpu_cores and not server.paced]
     pools = {server.name: server.workers for server in scenario.servers}
     for key, listed in (("servers", names), ("algorithms", scenario.algorithms)):
         yield from (f"{key}: {name} is listed twice" for name in sorted(listed) if listed.count(name) > 1)
@@ -89,15 +90,21 @@ def _faults(scenario: Scenario) -> Iterator[str]:
             yield f"servers: {server.name} drifts to under {LOWEST_CORES:g} cores, or has no cpu_cores"
         if server.takeover and (server.drift or server.cpu_cores is None):
             yield f"servers: {server.name} is taken over, so it needs cpu_cores, and has no drift"
+        if server.paced and (server.moves or server.cpu_cores is None):
+            yield f"servers: {server.name} is paced, so it needs cpu_cores, and no drift or takeover"
     for event in scenario.events:
         if event.server not in names:
             yield f"events: no server {event.server!r}; {', '.join(names)}"
         if event.at_s + event.for_s > load.seconds:
             yield f"events: {event.do} at {event.at_s:g} s ends after the load's {load.seconds:g} s"
-        if event.do in ("burn", "fail", "slow") and not event.for_s:
+        if event.do in ("burn", "spin", "fail", "slow") and not event.for_s:
             yield f"events: {event.do} needs for_s"
         if event.do in ("fail", "slow", "cold") and scenario.path.partition("?")[0] != "/":
             yield f"events: {event.do} is for the path /, not {scenario.path}"
+        if event.part is not None and event.do != "burn":
+            yield f"events: part is for burn, not {event.do}"
+        if event.do == "spin" and event.server in limited:
+            yield f"events: {event.server} needs paced = true to spin, which would use up a quota"
         if event.do == "hold" and not 0 < event.for_s <= LONGEST_HOLD_S:
             yield f"events: hold needs for_s, up to {LONGEST_HOLD_S:g}"
         if event.do == "hold" and event.workers > (pools.get(event.server) or 0):
@@ -105,6 +112,12 @@ def _faults(scenario: Scenario) -> Iterator[str]:
     if len({bool(server.zone) for server in scenario.servers}) > 1:
         yield "servers: give all of them a zone, or none"
     yield from _faults_beside(scenario)
+    if scenario.fleet and scenario.fleet.level not in load.levels:
+        yield f"fleet.level: {scenario.fleet.level:g} is none of the levels"
+    if scenario.fleet and scenario.fleet.reference not in scenario.algorithms:
+        yield f"fleet.reference: {scenario.fleet.reference} is none of the algorithms"
+    if scenario.fleet and any(server.cpu_cores is None for server in scenario.servers):
+        yield "fleet: give each server cpu_cores"
     if load.of_capacity and load.generator != "open":
         yield "load.of_capacity is for the generator `open`"
     if load.own_connections and load.generator != "wrk":

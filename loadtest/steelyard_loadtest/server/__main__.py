@@ -46,10 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except OSError as error:
             return _fail(name, f"the count file {options.count_file}: {error.strerror}")
         # The port is part of the group's name, so that equally named servers of two clusters share no quota.
-        held = undo.enter_context(hold(options.cpu_limit, f"{name}-{port}"))
+        held = undo.enter_context(hold(options.cpu_limit, f"{name}-{port}", by=options.limit_by))
         # uvicorn shuts down in order and then raises the signal again, under the handler it found: this one.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-        burners = Burners(held.paced_cores)
+        burners = Burners(options.cpu_limit, paced=held.paced_cores is not None)
         undo.callback(burners.stop)
         undo.enter_context(contextlib.suppress(KeyboardInterrupt))
         if options.pid_file:
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             except OSError as error:
                 return _fail(name, f"the PID file {options.pid_file}: {error.strerror}")
         print(f"{name}: http://{host}:{port} {held.text}", file=sys.stderr, flush=True)
-        _serve(options, listener, burners, Pace(held.paced_cores, burners.count), count)
+        _serve(options, listener, burners, Pace(held.paced_cores, burners.left), count)
     return 0
 
 

@@ -102,14 +102,26 @@ class Server:
         )
 
     async def burn(self, request: Request) -> Response:
-        """`POST /burn?seconds=&workers=` starts burners, `DELETE /burn` stops them; loopback only."""
+        """`POST /burn?seconds=&workers=&percent=` starts burners, which take up to this part of the limit.
+
+        `DELETE /burn` stops them, and a busy wait; loopback only.
+        """
         _check_local(request)
         if request.method == "DELETE":
             return JSONResponse({"server": self.name, "stopped": self.burners.stop()})
         seconds = read(request_checks.BURN_SECONDS, request.query_params)
         workers = read(request_checks.BURN_WORKERS, request.query_params)
-        self.burners.start(seconds=seconds, workers=workers)
+        percent = read(request_checks.BURN_PERCENT, request.query_params)
+        part = percent / 100 if percent < request_checks.BURN_PERCENT.highest else None
+        self.burners.start(seconds=seconds, workers=workers, part=part)
         return JSONResponse({"server": self.name, "seconds": seconds, "workers": workers}, status_code=202)
+
+    async def spin(self, request: Request) -> Response:
+        """`POST /spin?seconds=`: wait busily, so that all CPU of the limit is used; loopback only."""
+        _check_local(request)
+        seconds = read(request_checks.BURN_SECONDS, request.query_params)
+        self.burners.wait_busily(seconds)
+        return JSONResponse({"server": self.name, "seconds": seconds}, status_code=202)
 
     async def fail(self, request: Request) -> Response:
         """`POST /fail?seconds=`: `/` is 500 at once; `DELETE /fail` ends any trouble; loopback only."""
@@ -154,6 +166,7 @@ def create_app(server: Server) -> Starlette:
         Route("/sleep", server.sleep),
         Route("/healthz", server.health),
         Route("/burn", server.burn, methods=["POST", "DELETE"]),
+        Route("/spin", server.spin, methods=["POST"]),
         Route("/fail", server.fail, methods=["POST", "DELETE"]),
         Route("/slow", server.slow, methods=["POST"]),
         Route("/cold", server.cold, methods=["POST"]),

@@ -1,4 +1,4 @@
-"""Starts and stops the CPU burners of one server: its noisy neighbours.
+"""Starts and stops the processes that use a server's CPU beside its requests: a noisy neighbour, a busy wait.
 
 They are children of the server, so its control group's limit applies to them. Without a group each holds its
 part of the limit itself.
@@ -10,25 +10,40 @@ import sys
 from pathlib import Path
 
 BURNER = Path(__file__).with_name("burner.py")
+SPINNER = Path(__file__).with_name("spinner.py")
 
 
 class Burners:
     """The burner processes that this server started; starting again replaces them.
 
-    paced_cores: the limit that they and the server share and hold themselves; None without one.
+    limit_cores: the limit that they share with the server; None without one. paced: they and the server hold
+    it themselves.
     """
 
-    def __init__(self, paced_cores: float | None = None) -> None:
-        self._cores = paced_cores
+    def __init__(self, limit_cores: float | None = None, *, paced: bool = False) -> None:
+        self._cores, self._paced = limit_cores, paced
         self._running: list[subprocess.Popen[bytes]] = []
+        self._left = 1.0
 
-    def start(self, *, seconds: int, workers: int) -> None:
-        """Stop present burners, then start `workers` processes that spin for `seconds`."""
+    def start(self, *, seconds: int, workers: int, part: float | None = None) -> None:
+        """Stop present burners, then start `workers` processes that spin for `seconds`.
+
+        part: the part of the limit (or of a core) that they take at most together; None: all that they get.
+        """
         self.stop()
-        share = 1.0 if self._cores is None else self._cores / (1 + workers)
-        # -S -E: no site-packages and no environment, which halves the start.
-        command = [sys.executable, "-S", "-E", str(BURNER), str(seconds), str(os.getpid()), str(share)]
-        self._running = [subprocess.Popen(command, stdin=subprocess.DEVNULL) for _ in range(workers)]
+        self._left = 1 / (1 + workers) if part is None else 1 - part
+        share = 1.0
+        if part is not None:
+            share = part * (self._cores or 1.0) / workers
+        elif self._paced and self._cores is not None:
+            share = self._cores * self._left
+        self._running = [self._start(BURNER, seconds, share) for _ in range(workers)]
+
+    def wait_busily(self, seconds: int) -> None:
+        """Stop present burners, then use the CPU that requests leave of the limit for `seconds`."""
+        self.stop()
+        self._left = 1.0
+        self._running = [self._start(SPINNER, seconds, self._cores or 1.0)]
 
     def stop(self) -> int:
         """Stop all burners and return how many still ran."""
@@ -43,3 +58,12 @@ class Burners:
     def count(self) -> int:
         """Count the burners that run, and reap those that ended; from any thread."""
         return sum(burner.poll() is None for burner in self._running)
+
+    def left(self) -> float:
+        """Return the part of the limit that is the server's now; from any thread."""
+        return self._left if self.count() else 1.0
+
+    def _start(self, program: Path, seconds: int, cores: float) -> subprocess.Popen[bytes]:
+        # -S -E: no site-packages and no environment, which halves the start.
+        command = [sys.executable, "-S", "-E", str(program), str(seconds), str(os.getpid()), str(cores)]
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL)

@@ -36,12 +36,18 @@ class Held(NamedTuple):
 
 
 @contextlib.contextmanager
-def hold(limit_cores: float | None, group: str) -> Iterator[Held]:
-    """Hold this process and its children to limit_cores by a control group of this name, if possible."""
+def hold(limit_cores: float | None, group: str, *, by: str = "quota") -> Iterator[Held]:
+    """Hold this process and its children to limit_cores by a control group of this name, if possible.
+
+    by `pauses`: without a group, even if one can be made.
+    """
     if limit_cores is None:
         yield Held("CPU not limited")
         return
     text = f"CPU limited to {limit_cores:g} cores by"
+    if by == "pauses":
+        yield Held(f"{text} (as asked) pauses", limit_cores)
+        return
     try:
         place = _place()
         directory = enter(place, group, limit_cores)

@@ -23,8 +23,10 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     flag("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     flag("--port", required=True, type=whole(0, 65_535, "port"), help="port to listen on; 0 takes a free one")
     cores = number(LOWEST_CORES, os.cpu_count() or 1, "cores", " (this machine's)")
-    limit = "CPU limit, by a control group's quota as root, otherwise by pauses after work (default none)"
+    limit = "CPU limit (default none)"
     flag("--cpu-limit", type=cores, metavar="CORES", help=limit)
+    by = "what holds the limit; quota: pauses if no control group can be made (default: %(default)s)"
+    flag("--limit-by", choices=("quota", "pauses"), default="quota", help=by)
     delay_ms = number(0, SLEEP_MS.highest, "milliseconds")
     delay = "delay of answers to /, instead of CPU work (default: it works)"
     flag("--delay-ms", type=delay_ms, default=0.0, metavar="MS", help=delay)

@@ -1,6 +1,6 @@
 """Holds a server to a CPU limit without a control group: after working, it pauses until its time is paid.
 
-    paid_at = max(paid_at, now - SLOT_S) + used / share,    share = cores / (1 + burners)
+    paid_at = max(paid_at, now - SLOT_S) + used / share,    share = cores * left
 
 used: the CPU seconds of the whole process since the last pause, including its event loop's. So a request
 takes as long as on a CPU of that share. Answers without work in a thread (`/bytes`, `/sleep`) are paid by the
@@ -22,11 +22,11 @@ SLOT_S = 0.020
 class Pace:
     """The limit of one process; cores None: it has none, or something else holds it.
 
-    burners: returns the number of a neighbour's processes that share the limit now.
+    left: returns the part of the limit that neighbours leave now.
     """
 
-    def __init__(self, cores: float | None, burners: Callable[[], int]) -> None:
-        self._cores, self._burners = cores, burners
+    def __init__(self, cores: float | None, left: Callable[[], float]) -> None:
+        self._cores, self._left = cores, left
         self._paid_at_s, self._used_s = time.monotonic(), time.process_time()
         self._lock = Lock()  # several threads wait for a disk
 
@@ -40,7 +40,7 @@ class Pace:
     def _debt_s(self, cores: float) -> float:
         with self._lock:
             now_s, used_s = time.monotonic(), time.process_time()
-            share = cores / (1 + self._burners())
+            share = cores * self._left()
             self._paid_at_s = max(self._paid_at_s, now_s - SLOT_S) + (used_s - self._used_s) / share
             self._used_s = used_s
             return self._paid_at_s - now_s

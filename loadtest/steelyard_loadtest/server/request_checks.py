@@ -39,6 +39,7 @@ FILE_BYTES = Argument("bytes", "bytes", default=64 * 1024, lowest=1, highest=16 
 BURN_SECONDS = Argument("seconds", "s", default=20, lowest=1, highest=600)
 COLD_ENTRIES = Argument("entries", "entries", default=100, lowest=1, highest=100_000)
 COLD_TIMES = Argument("times", "products", default=10, lowest=1, highest=100)
+BURN_PERCENT = Argument("percent", "percent of the limit", default=100, lowest=1, highest=100)
 BURN_WORKERS = Argument("workers", "processes", default=2, lowest=1, highest=8)
 
 

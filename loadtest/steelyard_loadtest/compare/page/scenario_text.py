@@ -90,9 +90,15 @@ def event_text(event: Event) -> str:
     if event.do == "hold":
         return f"{when}: {event.workers} of {event.server}'s workers are held, without CPU"
     if event.do == "burn":
-        return f"{when}: a neighbour takes {event.server}'s CPU ({event.workers} processes)"
+        part = "" if event.part is None else f"up to {event.part * 100:g} % of "
+        processes = "1 process" if event.workers == 1 else f"{event.workers} processes"
+        return f"{when}: a neighbour takes {part}{event.server}'s CPU ({processes})"
+    if event.do == "spin":
+        return f"{when}: {event.server} waits busily, so that all of its CPU is used"
     if event.do == "fail":
         return f"{when}: {event.server} answers with an error at once"
+    if event.do == "cold":
+        return f"{event.at_s:g} s: {event.server}'s cache of {event.entries} entries is empty"
     if event.do == "slow":
         return f"{when}: {event.server} answers {event.ms} ms later, without being busy"
     return f"{event.at_s:g} s: {event.server} {'leaves' if event.do == 'leave' else 'joins'}"
@@ -112,6 +118,8 @@ def _names(servers: Sequence[Server]) -> str:
 
 def _abilities(server: Server) -> Iterator[str]:
     yield "no CPU limit" if server.cpu_cores is None else f"{server.cpu_cores:g} cores"
+    if server.paced:
+        yield "held by pauses"
     if server.drift:
         drift = server.drift
         yield f"drifting by {drift.by * 100:g} % every {drift.period_s:g} s from phase {drift.phase:g} on"

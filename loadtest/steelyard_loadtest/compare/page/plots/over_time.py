@@ -163,6 +163,7 @@ def _name_events(events: Sequence[Event], axes: Axes) -> None:
     for event in events:
         texts = {"burn": f"{event.server}'s CPU taken", "hold": f"{event.server}'s\nworkers held"}
         texts |= {"fail": f"{event.server}\nfails", "slow": f"{event.server}\nis slow"}
+        texts |= {"spin": f"{event.server}\nwaits busily", "cold": f"{event.server}'s cache\nis empty"}
         axes.annotate(
             texts.get(event.do, f"{event.server} {event.do}s"), (event.at_s, 1),
             xycoords=("data", "axes fraction"), xytext=(3, -4), textcoords="offset points",
