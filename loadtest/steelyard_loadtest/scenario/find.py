@@ -25,6 +25,8 @@ NOT_IN_ALL = (
     "takeover",
     "cold-cache",
     "two-kinds",
+    "busy-wait",
+    "mixed-fleet",
 )
 """Scenarios that are not in `all`: with them `make report` would take over twenty minutes."""
 
