@@ -230,6 +230,14 @@ def test_workers_and_their_holders_are_described() -> None:
     ]
 
 
+def test_an_empty_cache_and_a_bounded_neighbour_are_described() -> None:
+    texts = [*map(scenario_text.event_text, find("cold-cache", quick=True).events)]
+    assert texts[1:] == ["8 s: server-4's cache of 300 entries is empty", "8 s: server-4 joins"]
+    assert [*map(scenario_text.event_text, find("mixed-fleet", quick=True).events)] == [
+        "7 to 14 s: a neighbour takes up to 40 % of server-10's CPU (1 process)"
+    ]
+
+
 def test_p99_before_while_and_after_a_neighbour_is_a_table_of_its_own() -> None:
     scenario = find("neighbour-near-capacity", quick=True)
     one = trial(scenario, DEFAULT, 0.6975, 1)

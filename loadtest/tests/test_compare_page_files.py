@@ -88,6 +88,24 @@ def test_a_scenario_of_several_levels_has_its_figures_over_the_level(tmp_path: P
     assert "plots/proxy-cost-load.png" in write(tmp_path, scenario, *trials)
 
 
+def test_a_fleet_has_a_plot_of_the_servers_that_each_algorithm_needs(tmp_path: Path) -> None:
+    scenario = find("mixed-fleet", quick=True)
+    trials = [
+        trial(scenario, name, level, succeeded=round(400 * growth**step))
+        for name, growth in (("nginx-rr", 2.0), (DEFAULT, 1.4))
+        for step, level in enumerate(scenario.load.levels)
+    ]
+    assert write(tmp_path, scenario, *trials)[1] == "plots/mixed-fleet-servers.png"
+    # Three times the p99: ln 3 / ln 2 = 1.58 steps to 48.75 %, or 3.27 to 74 %.
+    page = (tmp_path / "report.md").read_text()
+    assert (
+        "At one p99, 7.9 servers carry with Steelyard, vnswrr2 ★ what 12 carry with nginx round robin."
+        in page
+    )
+    assert "the target of 1.05 is met" in page
+    assert "| **Steelyard, vnswrr2 ★** | **ours** | **74** | **7.9** | **34 %** |" in page
+
+
 def test_an_algorithm_that_was_ended_between_its_levels_leaves_a_gap(tmp_path: Path) -> None:
     scenario = find("paper", quick=True)
     trials = [trial(scenario, DEFAULT, 200), trial(scenario, DEFAULT, 800), trial(scenario, "nginx-wrr", 200)]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
-from steelyard_loadtest.figures import fair_share, motion
+from steelyard_loadtest.figures import evenness, fair_share, motion
 from steelyard_loadtest.measurements.trials import PERCENTILES, Measured, Observed, Outcome, latency_at
 from steelyard_loadtest.reporting.statistics import Spread, grouped, spread_of
 from steelyard_loadtest.scenario.definition import Event, Server
@@ -58,6 +58,10 @@ def figures(measured: Measured, events: Sequence[Event], servers: Sequence[Serve
         "balancer_cpu_cores": cpu_s * per_second if cpu_s and seconds > 0 else None,
         "balancer_resident_bytes": measured.balancer_resident_bytes,
         "jain_utilization": jain(list(used.values())),
+        "utilization_ratio": evenness.utilization_ratio(seen, servers, events) if servers else None,
+        "median_utilization_ratio": evenness.median_utilization_ratio(seen, servers, events)
+        if servers
+        else None,
         "settle_s": settled[0] if settled else None,
         "settle_after_event_s": max(after) if after else None,
         "share_error": fair_share.share_error(seen, servers, events) if servers else None,

@@ -81,9 +81,10 @@ class Reading:
 class Observed:
     """One server in the `interval_s` that ended at t_s (seconds since the load began).
 
-    share: of all servers' answers in it (None: no answers). cpu_utilization: of its limit, or of one core.
-    pool_utilization: of its workers, at the interval's end; None without a pool. children_cpu_utilization:
-    the part of cpu_utilization that a neighbour's processes used.
+    share                     of all servers' answers in it (None: no answers)
+    cpu_utilization           of its limit, or of one core
+    pool_utilization          of its workers, at the interval's end; None without a pool
+    children_cpu_utilization  the part of cpu_utilization that a neighbour's processes used
     """
 
     t_s: float

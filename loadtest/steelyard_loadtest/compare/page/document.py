@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from steelyard_loadtest.compare.page import scenario_tables, scenario_text
+from steelyard_loadtest.compare.page.fleet_tables import answers, fleet_tables
 from steelyard_loadtest.compare.page.view import View, main_level
 from steelyard_loadtest.figures.columns import DEFINITIONS
 from steelyard_loadtest.figures.verdict import FAILURES_AT_MOST, Rival, Verdict
@@ -28,7 +29,7 @@ Judged = tuple[View, Verdict]
 
 
 def headline(views: Sequence[View]) -> str:
-    """Summarize the target in one sentence."""
+    """Summarize the target for p99 in one sentence."""
     standings = Counter(verdict.standing for view in views for verdict in view.verdicts)
     judged = standings["met"] + standings["missed"] + standings["failed"]
     if not judged:
@@ -97,7 +98,8 @@ def page_text(results: Results, views: Sequence[View], figures: Mapping[str, Seq
         note="The first column is the name of the column in results.csv.",
     )
     values = {
-        "headline": headline(views), "interrupted": results.interrupted, "targets": titled(targets(views)),
+        "headline": " ".join([*(answer for view in views for answer in answers(view)), headline(views)]),
+        "interrupted": results.interrupted, "targets": titled(targets(views)),
         "conditions": _bullets(results.conditions), "definitions": titled(definitions),
         "sections": [_section(view, figures.get(view.scenario.name, ())) for view in views],
     }  # fmt: skip
@@ -115,6 +117,7 @@ def blocks(view: View) -> list[Table]:
     """Return the tables of a scenario, in reading order."""
     shown = main_level(view)
     return [
+        *fleet_tables(view),
         *scenario_tables.overview(view),
         *(
             block

@@ -8,6 +8,7 @@ from steelyard_loadtest.compare.page import scenario_text
 from steelyard_loadtest.figures.trial_figures import Summary, figures, summarize
 from steelyard_loadtest.figures.verdict import Verdict, verdicts
 from steelyard_loadtest.measurements.trials import Measured, Missing, Results
+from steelyard_loadtest.reporting.plot_style import COLORS
 from steelyard_loadtest.reporting.statistics import Spread
 from steelyard_loadtest.scenario.algorithms import DEFAULT
 from steelyard_loadtest.scenario.definition import Scenario
@@ -96,18 +97,24 @@ def shown_levels(levels: Sequence[float]) -> list[float]:
 def main_level(view: View) -> float | None:
     """Return the level that is shown where there is room for one.
 
-    The highest at which our default kept its failures low: above that, everything is
-    a queue. Else the highest. None: nothing was measured.
+    It is the fleet's, if there are questions about that. Otherwise it is the highest at which our default
+    kept its failures low: above that, everything is a queue. Else the highest. None: nothing was measured.
     """
-    levels = view.levels
+    levels, fleet = view.levels, view.scenario.fleet
+    if fleet and fleet.level in levels:
+        return fleet.level
     held = [verdict.level for verdict in view.verdicts if verdict.standing in ("met", "missed", "no peer")]
     return max(held or levels, default=None)
 
 
 def unlike(scenario: Scenario) -> list[str]:
-    """Return the servers that differ from the most, or to which something happens."""
+    """Return the servers that differ from the most, or to which something happens.
+
+    If these are more than a plot has colours, only those to which something happens.
+    """
     abilities = {server.name: replace(server, name="") for server in scenario.servers}
     usual = Counter(abilities.values()).most_common(1)[0][0]
     touched = {event.server for event in scenario.events}
     touched |= {server.name for server in scenario.servers if server.moves}
-    return [name for name, ability in abilities.items() if ability != usual or name in touched]
+    differ = [name for name, ability in abilities.items() if ability != usual or name in touched]
+    return [name for name in differ if len(differ) <= len(COLORS) or name in touched] or differ

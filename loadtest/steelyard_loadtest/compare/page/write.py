@@ -13,6 +13,7 @@ from steelyard_loadtest.figures.trial_figures import TrialFigures, figures, summ
 from steelyard_loadtest.measurements.trials import Results
 from steelyard_loadtest.reporting.markdown import as_section, filled
 from steelyard_loadtest.reporting.publish import write_text
+from steelyard_loadtest.scenario.find import ORDER
 
 
 def write(out: Path, results: Results) -> list[Path]:
@@ -36,13 +37,16 @@ def write_csv(out: Path, results: Results) -> list[Path]:
 def fill_page(page: Path, marks: str, out: Path, results: Results, dataplane: Path) -> None:
     """Write the page in `out` and the findings between the page's marks, and the plots to plots/PAGE/.
 
+    A page without any scenario of the five sources has no findings. Raises OSError, ValueError.
+
     dataplane: the CSV of `steelyard-loadtest dataplane`, for the findings that come
-    from it; without it they say that they were not measured. Raises OSError, ValueError.
+    from it; without it they say that they were not measured.
     """
     rows = [*csv.DictReader(dataplane.read_text("utf-8").splitlines())] if dataplane.exists() else None
     text = (out / "report.md").read_text(encoding="utf-8")
     text = as_section(text, FOLDER, f"{FOLDER}/{page.stem}")
-    text += "\n" + section(SOURCES, summarize(_figures(results)), rows)
+    if {scenario.name for scenario in results.scenarios} & set(ORDER):
+        text += "\n" + section(SOURCES, summarize(_figures(results)), rows)
     folder = page.parent / FOLDER / page.stem
     shutil.rmtree(folder, ignore_errors=True)  # a plot that is not made any more is not shown any more
     shutil.copytree(out / FOLDER, folder)

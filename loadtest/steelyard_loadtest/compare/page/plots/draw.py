@@ -11,6 +11,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from steelyard_loadtest.compare.page import scenario_text
 from steelyard_loadtest.compare.page.plots.over_time import COLUMNS, SMOOTHED, draw_over_time, shows_fair
 from steelyard_loadtest.compare.page.plots.p99 import draw_p99
+from steelyard_loadtest.compare.page.plots.servers_needed import draw_servers_needed
 from steelyard_loadtest.compare.page.view import MOST_PANELS, View, main_level, shown_algorithms
 from steelyard_loadtest.reporting.markdown import image, plain
 from steelyard_loadtest.reporting.plot_style import spans_decades
@@ -55,7 +56,15 @@ def _wanted(view: View) -> dict[Draw, Figure]:
     panels = sentence(list(scenario_text.layout_of(load)["panels"].values()))
     at = scenario_text.level(load, level) if level is not None else ""
     fair = " Dotted: a server's part of all servers' CPU at that moment." if shows_fair(view) else ""
-    by_role: dict[Draw, tuple[str, str, str]] = {
+    by_role: dict[Draw, tuple[str, str, str]] = {}
+    if view.scenario.fleet:
+        by_role[draw_servers_needed] = (
+            "servers",
+            "p99 over the load, and the servers that each algorithm needs for one load at one p99",
+            "Left: medians over the repeats; dashed is the bound, the same for all. Right: the number of"
+            " servers of the same mixture, from the load at which each line crosses the bound.",
+        )
+    by_role |= {
         draw_p99: (
             "p99",
             "p99 latency of each algorithm",
