@@ -71,9 +71,36 @@ describe("a peer's traffic figures", function()
             report.figures[i] = { completed = 0, failed = 0, in_flight = 0, latency_ms = json.null }
         end
         report.figures[7].completed, report.figures[8].failed, report.figures[9].in_flight = 1, 1, 1
+        report.written_ids = traffic_report.texts(report.ids, no_pause)
         local kept = json.decode(traffic_report.encode(report, no_pause))
         assert.same({ "server-00007", "server-00008", "server-00009" }, kept.ids)
         assert.same({ 0, 1, 0 }, kept.failed)
+    end)
+
+    it("are the same with ids that were written before", function()
+        local report = { upstream = "web", ids = { "a", "b" }, figures = {} }
+        for i = 1, 2 do
+            report.figures[i] = { completed = i, failed = 0, in_flight = 0, latency_ms = json.null }
+        end
+        local text = traffic_report.encode(report, no_pause)
+        report.written_ids = traffic_report.texts(report.ids, no_pause)
+        assert.equal(text, traffic_report.encode(report, no_pause))
+    end)
+
+    it("have every digit of a number, and null for what is not known", function()
+        local report = { upstream = "web", ids = {}, figures = {} }
+        local numbers = { 0, 1, 1 / 3, 123456.789, 2 ^ 53 - 1, 1e14, 99999999999999, 0.001 }
+        for i, number in ipairs(numbers) do
+            report.ids[i] = "s" .. i
+            report.figures[i] = { completed = number, failed = 0, in_flight = 0, latency_ms = json.null }
+        end
+        local read = json.decode(traffic_report.encode(report, no_pause))
+        for i, number in ipairs(numbers) do
+            assert.near(number, read.completed[i], 1e-13 * number)
+            assert.equal(json.null, read.latency_ms[i])
+        end
+        report.figures[3].completed = 0 / 0
+        assert.has_error(function() traffic_report.encode(report, no_pause) end)
     end)
 
     it("leave room in Memcached's largest item, of 1 MiB, for its own bytes and the signature", function()

@@ -128,13 +128,19 @@ function _M.save(dict, groups, breathe)
         if kind == "number" then
             text = string.format("%.17g", value)
         end
-        local whole = string.format(RECORD, #key, #text, kind, ttl_s, group) .. key .. text
-        local from = at
-        at = at + #whole
+        local whole, from = string.format(RECORD, #key, #text, kind, ttl_s, group) .. key, at
+        at = at + #whole + #text
         if at > MAX_BYTES then
             return nil, "tables and marks take over 256 MB, so a shared dict of another size would begin without them"
         end
-        return write(fd, whole, from)
+        if #text <= SMALL_BYTES then
+            return write(fd, whole .. text, from)
+        end
+        local written, why = write(fd, whole, from)
+        if not written then
+            return nil, why
+        end
+        return write(fd, text, from + #whole) -- a copy of a table would be garbage
     end
     ffi.C.ftruncate(fd, 0)
     local ok, err = record("dict", dict.name, 0, "")

@@ -43,6 +43,7 @@ function _M.new(parts)
     return setmetatable({
         dict = parts.dict, options = parts.options, store = parts.store, counters = parts.counters,
         histograms = parts.histograms, upstreams = parts.upstreams,
+        written = {}, -- upstream -> { ids, text }: the ids of its last report
     }, mt)
 end
 
@@ -96,6 +97,7 @@ function _M:forget(name, breathe)
     forget_addresses(self, name, names, departed or {})
     self.dict:delete(key)
     self.dict:delete(key .. "/order")
+    self.written[name] = nil
 end
 
 
@@ -144,22 +146,49 @@ local function figures_of_idle(names)
 end
 
 
---- The peers' ids, and the figures of each since the last report. Empty while the bootstrap list is served: its peers
--- are counted, but they have no names for a report.
+local function have_ids(peers, ids)
+    if #peers ~= #ids then
+        return false
+    end
+    for i = 1, #peers do
+        if peers[i].id ~= ids[i] then
+            return false
+        end
+    end
+    return true
+end
+
+
+--- The peers' ids, and their text. The same servers are in report after report.
+local function ids_of(self, name, peers, breathe)
+    local written = self.written[name]
+    if not written or not have_ids(peers, written.ids) then
+        local ids = {}
+        for i = 1, #peers do
+            ids[i] = peers[i].id
+        end
+        written = { ids = ids, text = traffic_report.texts(ids, breathe) }
+        self.written[name] = written
+    end
+    return written.ids, written.text
+end
+
+
+--- The figures of each peer since the last report, the peers' ids and the text of these. Empty while the bootstrap list
+-- is served: its peers are counted, but they have no names for a report.
 local function figures_of(self, name, live, measured, breathe)
     local served, rung = live.table and live.table.peers or {}, live.rung
     local names, fields = fields_of(name, live.costs, live.own_failures)
     local totals, before, departed = self.counters:since_last("reported/" .. name, served, fields, breathe)
     forget_addresses(self, name, names, departed or {})
-    local ids, figures = {}, {}
+    local figures = {}
     if rung == "bootstrap" then
-        return ids, figures
+        return figures, {}
     end
     local idle, total, last, now = figures_of_idle(names), {}, {}, {}
     for i = 1, #served do
         local peer = served[i]
         local in_flight, load = measured.in_flight[peer.address], measured.load(peer.address)
-        ids[i] = peer.id
         if before and not in_flight and not load and is_unchanged(totals, before, i - 1, #names) then
             figures[i] = idle
         else
@@ -169,7 +198,7 @@ local function figures_of(self, name, live, measured, breathe)
         end
         breathe(i, ROWS_PER_BREATH)
     end
-    return ids, figures
+    return figures, ids_of(self, name, served, breathe)
 end
 
 
@@ -194,7 +223,7 @@ local function report_of(self, name, measured, now, breathe)
         interval_s = math.max(0.001, math.min(3600, math.floor((ended - last) * 1000 + 0.5) / 1000)),
         rung = live.rung, order = order_of(live), zone = options.zone,
     }
-    report.ids, report.figures = figures_of(self, name, live, measured, breathe)
+    report.figures, report.ids, report.written_ids = figures_of(self, name, live, measured, breathe)
     return report
 end
 
