@@ -230,6 +230,24 @@ def test_workers_and_their_holders_are_described() -> None:
     ]
 
 
+def test_a_fleet_s_questions_are_answered_first() -> None:
+    scenario = find("mixed-fleet", quick=True)
+    trials = [
+        trial(scenario, name, level, 1, p99_ms=40 * growth**step)
+        for name, growth in (("nginx-rr", 2.0), (DEFAULT, 1.4))
+        for step, level in enumerate(scenario.load.levels)
+    ]
+    text = text_of(results(*trials, scenarios=(scenario,)))
+    # Three times the p99: ln 3 / ln 2 = 1.58 steps to 48.8 %, or ln 3 / ln 1.4 = 3.27 to 74 %.
+    assert (
+        "At one p99, 7.9 servers carry with Steelyard, vnswrr2 ★ what 12 carry with nginx round robin."
+        in text
+    )
+    assert "times the mean at 70 % of capacity: the target of 1.05 for utilization is met." in text
+    assert "| **Steelyard, vnswrr2 ★** | **ours** | **74** | **7.9** | **34 %** |" in text
+    assert "| nginx round robin | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 |" in text
+
+
 def test_an_empty_cache_and_a_bounded_neighbour_are_described() -> None:
     texts = [*map(scenario_text.event_text, find("cold-cache", quick=True).events)]
     assert texts[1:] == ["8 s: server-4's cache of 300 entries is empty", "8 s: server-4 joins"]

@@ -51,7 +51,7 @@ def answers(view: View) -> list[str]:
         sentences.append(
             f"The largest CPU utilization is {wording.ratio(ratio.median)} times the mean at"
             f" {scenario_text.level(view.scenario.load, fleet.level)}: the target of"
-            f" {fleet.utilization_ratio:g} is {_met(ratio.median, fleet)}."
+            f" {fleet.utilization_ratio:g} for utilization is {_met(ratio.median, fleet)}."
         )
     return sentences
 
