@@ -13,7 +13,7 @@ reach the law some ticks late, and carry their age.
 import contextlib
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from steelyard_controller.laws import Law
@@ -101,7 +101,7 @@ def decisions_at_once(law: Law, loops: Sequence[Generator[Snapshot, Decision, No
             except StopIteration:
                 del due[number]
             else:
-                due[number] = replace(due[number], memories=stepped.memories, snapshot=snapshot)
+                due[number] = due[number]._replace(memories=stepped.memories, snapshot=snapshot)
     return made
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from types import MappingProxyType
 from typing import Any
 
-from steelyard_controller.laws import memory as _memory
+from steelyard_controller.laws import stored_memory as _stored_memory
 from steelyard_controller.laws.cswrr import Cswrr
 from steelyard_controller.laws.law import Law
 from steelyard_controller.laws.memory import Memory
@@ -87,7 +87,7 @@ def encode_memory(law_name: str, memory: Memory) -> dict[str, object]:
     """
     if memory.law != law_name:
         raise ValueError(f"this is the memory of law {memory.law}, not of {law_name}")
-    return _memory.encode(memory)
+    return _stored_memory.encode(memory)
 
 
 def decode_memory(law: Law | str, document: object) -> Memory | None:
@@ -95,4 +95,4 @@ def decode_memory(law: Law | str, document: object) -> Memory | None:
     name = law if isinstance(law, str) else law.name
     if name not in _LAWS:
         return None
-    return _memory.decode(_LAWS[name].schema, document)
+    return _stored_memory.decode(_LAWS[name].schema, document)

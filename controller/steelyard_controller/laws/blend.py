@@ -5,8 +5,9 @@ without warming up. A migration goes from 0 to 100 %.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,16 +18,14 @@ from steelyard_controller.laws.memory import Memory
 from steelyard_controller.laws.snapshot import Batch, Snapshot, alike, batch_of, cleaned
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepResult:
+class StepResult(NamedTuple):
     """The memories and the decisions after one tick, by the laws' names."""
 
     memories: dict[str, Memory]
     decisions: dict[str, Decision]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Due:
+class Due(NamedTuple):
     """The laws of one upstream, their memories, and the snapshot to step on.
 
     `batch` has the snapshots of several upstreams, and this one's at `row`; None: it is by itself.
@@ -46,17 +45,28 @@ def step_upstreams(due: Sequence[Due]) -> list[StepResult]:
     ten peers: a hundred such upstreams together take a twentieth of the time.
     """
     results = [StepResult(memories={}, decisions={}) for _ in due]
-    groups = defaultdict(list)
-    for position, each in enumerate(due):
-        for name, law in each.laws.items():
-            groups[name, law.bound, alike(each.snapshot)].append(position)
-    for (name, *_), positions in groups.items():
+    for name, positions in _groups(due):
         law = due[positions[0]].laws[name]
         memories = [due[at].memories.get(name) or law.start() for at in positions]
         stepped = law.step_batch(memories, _batch([due[at] for at in positions]))
         for at, (memory, decision) in zip(positions, stepped, strict=True):
             results[at].memories[name], results[at].decisions[name] = memory, decision
     return results
+
+
+def _groups(due: Sequence[Due]) -> Iterator[tuple[str, list[int]]]:
+    """Yield the name of a law, and the places of the upstreams for which it can step at once."""
+    by_object: defaultdict[tuple[str, int, Hashable], list[int]] = defaultdict(list)
+    for position, each in enumerate(due):
+        shape = alike(each.snapshot) if each.batch is None else each.batch.shape
+        for name, law in each.laws.items():
+            by_object[name, id(law), shape].append(position)
+    # Most upstreams have the same object, and to hash all parameters of each takes longer than the rest.
+    groups: defaultdict[tuple[str, Any, Hashable], list[int]] = defaultdict(list)
+    for (name, _, shape), positions in by_object.items():
+        groups[name, due[positions[0]].laws[name].bound, shape] += positions
+    for (name, *_), positions in groups.items():
+        yield name, sorted(positions)
 
 
 def _batch(due: Sequence[Due]) -> Batch:

@@ -5,7 +5,9 @@ Pure. Columns are like those of the snapshot; `explanation.explain` turns one ro
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from steelyard_controller.laws.shared_columns import Part
 from steelyard_controller.laws.snapshot import INDICATORS, Floats, Ints
 
 
@@ -45,3 +47,54 @@ class Decision:
     by_indicator: Mapping[str, Floats] = field(default_factory=dict)
     indicators: tuple[str, ...] = INDICATORS
     parts: "tuple[tuple[float, Decision], ...]" = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decisions:
+    """One law's decisions on the m upstreams of a batch.
+
+    by_upstream             fields of a `Decision` by name, with the upstreams as the first axis
+    shared                  fields that are the same for all upstreams
+    columns, by_indicator   those of a `Decision`, with the upstreams as the first axis
+    """
+
+    by_upstream: Mapping[str, Any]
+    shared: Mapping[str, Any]
+    columns: Mapping[str, Floats]
+    by_indicator: Mapping[str, Floats]
+
+    def of(self, row: int) -> Decision:
+        """Return one upstream's decision; its columns are views."""
+        return _Row.of(self, row)
+
+
+class _Row(Decision):
+    """A decision in a batch. A tick makes thousands and reads few figures: each is cut when it is read."""
+
+    __slots__ = ("_decisions", "_row")
+
+    _decisions: Decisions
+    _row: int
+
+    @classmethod
+    def of(cls, decisions: Decisions, row: int) -> "_Row":
+        decision = object.__new__(cls)
+        object.__setattr__(decision, "_decisions", decisions)
+        object.__setattr__(decision, "_row", row)
+        return decision
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - a column or a figure
+        # Python asks here for a field that is not set. A changed copy has all of them, and no batch.
+        if name in _Row.__slots__:
+            raise AttributeError(name)
+        decisions, row = self._decisions, self._row
+        if name in decisions.by_upstream:
+            figure = decisions.by_upstream[name][row]
+        elif name in decisions.shared:
+            figure = decisions.shared[name]
+        elif name in {"columns", "by_indicator"}:
+            figure = Part(getattr(decisions, name), row)
+        else:
+            raise AttributeError(name)
+        object.__setattr__(self, name, figure)
+        return figure

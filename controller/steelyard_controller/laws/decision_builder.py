@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from steelyard_controller.laws.decision import Decision
+from steelyard_controller.laws.decision import Decision, Decisions
 from steelyard_controller.laws.equations import EQUAL, hardware_shares, hardware_weights
 from steelyard_controller.laws.parameters import law_total
 from steelyard_controller.laws.quantize import quantize
-from steelyard_controller.laws.shared_columns import Part
 from steelyard_controller.laws.small_arrays import anybody, quotient, summed
-from steelyard_controller.laws.snapshot import INDICATORS, Batch, Bools, Floats, Ints, unstacked
+from steelyard_controller.laws.snapshot import INDICATORS, Batch, Bools, Floats, Ints
 
 # A law never gives 0, because only a person drains. A fiftieth is the default law's smallest share.
 LEAVING_SHARE = 0.02
@@ -114,11 +113,10 @@ def build_decisions(
         "total": total,
         "indicators": snapshots.indicators,
         "parameters": parameters,
+        "parts": (),
     }
-    return weights, [
-        Decision(**shared, **each, columns=Part(explained, row), by_indicator=Part(by_indicator, row))
-        for row, each in enumerate(unstacked(decided, m))
-    ]
+    decisions = Decisions(by_upstream=decided, shared=shared, columns=explained, by_indicator=by_indicator)
+    return weights, [decisions.of(row) for row in range(m)]
 
 
 def _published(

@@ -5,12 +5,12 @@ Redis, in a test).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
 from steelyard_controller.laws.decision import Decision
-from steelyard_controller.laws.memory import Memory, Schema, aligned, batch_memories, batch_memory, empty
+from steelyard_controller.laws.memory import Memory, Schema, empty, put_together
 from steelyard_controller.laws.presentation import Presentation
 from steelyard_controller.laws.snapshot import Batch, Floats, Snapshot, batch_of
 
@@ -54,15 +54,10 @@ class Law:
 
     def step_batch(self, memories: Sequence[Memory], batch: Batch) -> list[tuple[Memory, Decision]]:
         """Decide for the upstreams of a cleaned batch; results are those of single steps."""
-        previous, previous_scalars = batch_memory(
-            [
-                aligned(memory, self.schema, ids, batch.indicators)
-                for memory, ids in zip(memories, batch.ids, strict=True)
-            ]
-        )
-        outcome = self.decide(previous, previous_scalars, batch)
-        after = batch_memories(self.schema, batch, outcome.columns, outcome.scalars)
-        return list(zip(after, outcome.decisions, strict=True))
+        previous = put_together(memories, self.schema, batch.ids, batch.indicators)
+        outcome = self.decide(previous.columns, previous.scalars, batch)
+        after = replace(previous, columns=outcome.columns, scalars=outcome.scalars)
+        return list(zip(after.all(), outcome.decisions, strict=True))
 
     def decide(self, previous: Columns, previous_scalars: Columns, snapshots: Batch) -> Outcome:
         """Return the decisions and the new memory from the previous one: columns and scalars.

@@ -1,21 +1,17 @@
 """A law's memory: columns keyed by peer ids, and a few scalars; a value.
 
 Pure. Peers may join, leave or be reordered between two snapshots: `aligned` follows them. A `Schema` names
-the columns with their initial values and bounds. `encode` and `decode` convert to and from the form in Redis.
-Decoding is total, so that a damaged memory cannot stop a controller.
+the columns with their initial values and bounds. `stored_memory` has the form in Redis.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isnan
-from typing import Annotated
+from typing import Any
 
-import msgspec
 import numpy as np
-from msgspec import Meta
 
-from steelyard_controller.laws.shared_columns import Part, joined
-from steelyard_controller.laws.snapshot import INDICATORS, Batch, Floats
+from steelyard_controller.laws.shared_columns import Part
+from steelyard_controller.laws.snapshot import INDICATORS, Floats
 
 # No sum of a law can exceed this; a memory with more is damaged.
 LARGEST = 1e18
@@ -105,29 +101,91 @@ def aligned(
     return replace(memory, ids=ids, columns=columns)
 
 
-def batch_memory(memories: Sequence[Memory]) -> tuple[Mapping[str, Floats], Mapping[str, Floats]]:
-    """Return the columns, m x k, and the scalars, m x 1, of memories of one law that are aligned alike."""
-    scalars = joined([each.scalars for each in memories])
-    columns = joined([each.columns for each in memories])
-    return columns, {name: of_all[:, None] for name, of_all in scalars.items()}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memories:
+    """One law's memories of the m upstreams of a batch: columns, m x k, and scalars, m x 1."""
+
+    schema: Schema
+    ids: tuple[tuple[str, ...], ...]
+    indicators: tuple[str, ...]
+    columns: Mapping[str, Floats]
+    scalars: Mapping[str, Floats]
+
+    def all(self) -> list[Memory]:
+        """Return the memory of each upstream: its part of the columns and scalars."""
+        return [_Row.of(self, row) for row in range(len(self.ids))]
 
 
-def batch_memories(
-    schema: Schema, snapshots: Batch, columns: Mapping[str, Floats], scalars: Mapping[str, Floats]
-) -> list[Memory]:
-    """Return the memory of each upstream of a batch: its part of the columns and scalars."""
-    of_upstreams = {name: of_all[:, 0] for name, of_all in scalars.items()}
-    return [
-        Memory(
-            law=schema.law,
-            version=schema.version,
-            ids=ids,
-            columns=Part(columns, row),
-            scalars=Part(of_upstreams, row),
-            indicators=snapshots.indicators,
-        )
-        for row, ids in enumerate(snapshots.ids)
-    ]
+class _Row(Memory):
+    """A memory in a batch. The next tick takes the batch whole: a part is cut only when it is read."""
+
+    __slots__ = ("batch", "row")
+
+    batch: Memories
+    row: int
+
+    @classmethod
+    def of(cls, batch: Memories, row: int) -> "_Row":
+        memory = object.__new__(cls)
+        object.__setattr__(memory, "batch", batch)
+        object.__setattr__(memory, "row", row)
+        return memory
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the type of the field
+        # Python asks here for a field that is not set. A changed copy has all of them, and no batch.
+        if name in _Row.__slots__:
+            raise AttributeError(name)
+        batch, row = self.batch, self.row
+        figure: Any
+        match name:
+            case "law" | "version":
+                figure = getattr(batch.schema, name)
+            case "ids":
+                figure = batch.ids[row]
+            case "columns":
+                figure = Part(batch.columns, row)
+            case "scalars":
+                figure = {each: of_all[row, 0] for each, of_all in batch.scalars.items()}
+            case _:
+                figure = getattr(batch, name)
+        object.__setattr__(self, name, figure)
+        return figure
+
+
+def put_together(
+    memories: Sequence[Memory], schema: Schema, ids: tuple[tuple[str, ...], ...], indicators: tuple[str, ...]
+) -> Memories:
+    """Return the memories of one law, `aligned` with these ids and indicators, as a batch."""
+    together = _together(memories)
+    if together is not None and together.ids == ids and together.indicators == indicators:
+        return together
+    alike = [aligned(each, schema, its, indicators) for each, its in zip(memories, ids, strict=True)]
+    return Memories(
+        schema=schema,
+        ids=ids,
+        indicators=indicators,
+        columns={name: np.array([each.columns[name] for each in alike]) for name in alike[0].columns},
+        scalars={
+            name: np.array([each.scalars[name] for each in alike])[:, None] for name in alike[0].scalars
+        },
+    )
+
+
+def _together(memories: Sequence[Memory]) -> Memories | None:
+    """Return these memories as a part of the batch that they were in; None: they were in no single one."""
+    batch: Memories | None = getattr(memories[0], "batch", None)
+    if batch is None or any(getattr(each, "batch", None) is not batch for each in memories):
+        return None
+    rows = [each.row for each in memories if isinstance(each, _Row)]
+    # The usual case: the upstreams that stepped together at the previous tick.
+    if rows == list(range(len(batch.ids))):
+        return batch
+    return replace(
+        batch,
+        ids=tuple(batch.ids[row] for row in rows),
+        columns={name: column[rows] for name, column in batch.columns.items()},
+        scalars={name: column[rows] for name, column in batch.scalars.items()},
+    )
 
 
 def _of_indicators(memory: Memory, schema: Schema, indicators: tuple[str, ...]) -> Memory:
@@ -152,108 +210,10 @@ def _of_indicators(memory: Memory, schema: Schema, indicators: tuple[str, ...]) 
 
 
 def _initial(column: Column, k: int, indicators: tuple[str, ...] = INDICATORS) -> Floats:
-    return np.full(_shape(column, k, indicators), column.initial)
+    return np.full(shape_of(column, k, indicators), column.initial)
 
 
-def _shape(column: Column, k: int, indicators: tuple[str, ...]) -> tuple[int, ...]:
+def shape_of(column: Column, k: int, indicators: tuple[str, ...]) -> tuple[int, ...]:
+    """Return the shape of a column of k peers."""
     width = len(indicators) if column.by_indicator else column.width
     return (k, width) if width else (k,)
-
-
-def encode(memory: Memory) -> dict[str, object]:
-    """Return the memory, ready for JSON; NaN becomes null."""
-    return {
-        "law": memory.law,
-        "version": memory.version,
-        "indicators": list(memory.indicators),
-        "ids": list(memory.ids),
-        "columns": {name: _encoded(values) for name, values in memory.columns.items()},
-        "scalars": dict(zip(memory.scalars, _or_none(map(float, memory.scalars.values())), strict=True)),
-    }
-
-
-def _encoded(values: Floats) -> list[object]:
-    if values.ndim == 1:
-        return _or_none(values.tolist())
-    unknown = np.isnan(values)
-    if not unknown.any():
-        known: list[object] = values.tolist()
-        return known
-    # A row of NaN is one null: most windows are empty once their halves are paired.
-    nothing: list[bool] = np.logical_and.reduce(unknown, axis=1).tolist()
-    return [None if none else _or_none(row) for row, none in zip(values.tolist(), nothing, strict=True)]
-
-
-def _or_none(values: Iterable[float]) -> list[object]:
-    # A call of isnan for each of some 700 figures of ten servers takes 60 us a tick.
-    return [None if value != value else value for value in values]
-
-
-# Null is "none yet"; NaN and infinity are refused, because JSON has neither.
-_Figure = Annotated[float, Meta(ge=-1e300, le=1e300)] | None
-
-# A figure for each peer, or a row of them; null is a row of nulls, too.
-_Figures = list[_Figure | list[_Figure]]
-
-
-class _Stored(msgspec.Struct, forbid_unknown_fields=True):
-    law: str
-    version: int
-    ids: tuple[str, ...]
-    columns: dict[str, _Figures]
-    scalars: dict[str, _Figure]
-    indicators: Annotated[tuple[str, ...], Meta(min_length=1)]
-
-
-def decode(schema: Schema, document: object) -> Memory | None:
-    """Read a memory from `encode`; None if it is of another law or version, or damaged."""
-    try:
-        return _decode(schema, msgspec.convert(document, _Stored))
-    except ValueError:
-        return None
-
-
-def _decode(schema: Schema, stored: _Stored) -> Memory:
-    ids, indicators = stored.ids, stored.indicators
-    bounds = schema.scalars_of(indicators)
-    if (stored.law, stored.version) != (schema.law, schema.version):
-        raise ValueError("the memory is of another law or version")
-    if len(set(ids)) != len(ids) or len(set(indicators)) != len(indicators):
-        raise ValueError("a name occurs twice")
-    if stored.columns.keys() != schema.columns.keys() or stored.scalars.keys() != bounds.keys():
-        raise ValueError("the figures are not those of the law")
-    return Memory(
-        law=schema.law,
-        version=schema.version,
-        ids=ids,
-        columns={
-            name: _column(column, stored.columns[name], _shape(column, len(ids), indicators))
-            for name, column in schema.columns.items()
-        },
-        scalars={name: _scalar(scalar, stored.scalars[name]) for name, scalar in bounds.items()},
-        indicators=indicators,
-    )
-
-
-def _column(column: Column, values: _Figures, shape: tuple[int, ...]) -> Floats:
-    if len(shape) > 1:
-        nothing: list[float | None] = [None] * shape[1]
-        values = [nothing if row is None else row for row in values]
-    # Without peers there are no rows to take the width from.
-    figures = np.array(values, dtype=np.float64) if values else np.empty((0, *shape[1:]))
-    if figures.shape != shape:
-        raise ValueError("the figures do not match the names of peers or indicators")
-    inside = (figures >= column.low) & (figures <= column.high)
-    if isnan(column.initial):
-        inside |= np.isnan(figures)
-    if not inside.all():
-        raise ValueError("a figure is out of bounds")
-    return figures
-
-
-def _scalar(scalar: Scalar, value: float | None) -> float:
-    if value is None and isnan(scalar.initial):
-        return scalar.initial
-    if value is None or not scalar.low <= value <= scalar.high:
-        raise ValueError("a figure is out of bounds")
-    return float(value)

@@ -8,7 +8,7 @@ milliseconds. Missing figures are NaN, never a guess:
 - `completed` NaN: no traffic report for that peer at this tick
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -147,6 +147,11 @@ class Batch(_Columns):
     tick_s: float
     report_age_ticks: int
 
+    @property
+    def shape(self) -> Hashable:
+        """Return the `alike` of its snapshots."""
+        return self.k, self.indicators, self.tick_s, self.report_age_ticks
+
     def snapshot(self, row: int) -> Snapshot:
         """Return the snapshot of one upstream; its columns are views."""
         return _Row.of(self, row)
@@ -182,6 +187,8 @@ class _Row(Snapshot):
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - a column or a figure
         # Python asks here for a field that is not set.
+        if name in _Row.__slots__:
+            raise AttributeError(name)
         of_batch = getattr(self._batch, name)
         field_of_row = of_batch if name in _OF_BATCH else of_batch[self._row]
         object.__setattr__(self, name, field_of_row)
@@ -241,17 +248,12 @@ def cleaned(batch: Batch) -> Batch:
     )
 
 
-def stacked(columns: Sequence[Floats]) -> Floats:
+def stacked(columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """Return columns of one shape as one array, with a new first axis."""
     # np.stack takes several times as long to start.
     if len(columns) == 1:
         return columns[0][None]
     return np.concatenate(columns).reshape(len(columns), *columns[0].shape)
-
-
-def unstacked(columns: Mapping[str, Any], m: int) -> list[dict[str, Any]]:
-    """Return the columns of each of the m upstreams by name; arrays are views."""
-    return [{name: of_each[row] for name, of_each in columns.items()} for row in range(m)]
 
 
 def indicator_column(table: Floats, indicators: tuple[str, ...], name: str) -> Floats:

@@ -74,7 +74,7 @@ def test_upstreams_that_step_at_once_decide_as_each_does_alone(law: str) -> None
         for number, each in enumerate(due):
             before = alone[number]
             memories = {} if before is None else before.memories
-            (alone[number],) = step_upstreams([replace(each, memories=memories)])
+            (alone[number],) = step_upstreams([each._replace(memories=memories)])
         assert [figures(each, law) for each in together if each] == [
             figures(each, law) for each in alone if each
         ]

@@ -1,9 +1,30 @@
 """The figures of the upstreams that stepped together, as one of them reads them and as the next step does."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
-from steelyard_controller.laws.shared_columns import Part, joined
+from steelyard_controller.laws.memory import Column, Memories, Memory, Scalar, Schema, put_together
+from steelyard_controller.laws.shared_columns import Part
 
 SHARED = {"W": np.arange(6.0).reshape(3, 2), "alert": np.array([0.0, 1.0, 0.0])}
+SCHEMA = Schema(law="some", version=2, columns={"W": Column(initial=7.0)}, scalars={"alert": Scalar()})
+IDS = (("a", "b"), ("c", "d"), ("e", "f"))
+STEPPED = Memories(
+    schema=SCHEMA,
+    ids=IDS,
+    indicators=("cpu",),
+    columns={"W": SHARED["W"]},
+    scalars={"alert": SHARED["alert"][:, None]},
+)
+
+
+def together(memories: Sequence[Memory], *ids: tuple[str, ...]) -> Memories:
+    return put_together(memories, SCHEMA, ids, ("cpu",))
+
+
+def figures(memories: Memories) -> tuple[list[list[float]], list[list[float]]]:
+    return memories.columns["W"].tolist(), memories.scalars["alert"].tolist()
 
 
 def test_a_part_has_the_figures_of_its_upstream_by_name() -> None:
@@ -13,14 +34,43 @@ def test_a_part_has_the_figures_of_its_upstream_by_name() -> None:
     assert part.get("X") is None
 
 
-def test_the_parts_of_a_whole_step_are_joined_without_a_copy() -> None:
-    assert joined([Part(SHARED, row) for row in range(3)]) is SHARED
+def test_a_memory_of_a_batch_has_the_figures_of_its_upstream() -> None:
+    memory = STEPPED.all()[1]
+    assert (memory.law, memory.version, memory.ids, memory.indicators) == ("some", 2, ("c", "d"), ("cpu",))
+    assert (memory.columns["W"].tolist(), memory.scalars["alert"]) == ([2.0, 3.0], 1.0)
+    assert not hasattr(memory, "other")
 
 
-def test_other_parts_are_joined_in_the_order_of_their_upstreams() -> None:
-    others = {"W": np.full((1, 2), 9.0), "alert": np.array([1.0])}
-    swapped = joined([Part(SHARED, row) for row in (2, 0)])
-    assert (swapped["W"].tolist(), swapped["alert"].tolist()) == ([[4.0, 5.0], [0.0, 1.0]], [0.0, 0.0])
-    mixed = joined([Part(others, 0), {name: of_all[1] for name, of_all in SHARED.items()}])
-    assert (mixed["W"].tolist(), mixed["alert"].tolist()) == ([[9.0, 9.0], [2.0, 3.0]], [1.0, 1.0])
-    assert joined([Part({}, 0), Part({}, 1)]) == {}
+def test_the_memories_of_a_whole_step_are_put_together_without_a_copy() -> None:
+    assert together(STEPPED.all(), *IDS) is STEPPED
+
+
+def test_some_memories_of_a_step_are_put_together_in_the_order_of_their_upstreams() -> None:
+    first, _, last = STEPPED.all()
+    assert figures(together([last, first], IDS[2], IDS[0])) == ([[4.0, 5.0], [0.0, 1.0]], [[0.0], [0.0]])
+
+
+def test_memories_of_several_steps_are_put_together() -> None:
+    alone = Memory(
+        law="some",
+        version=2,
+        ids=("z",),
+        columns={"W": np.array([9.0])},
+        scalars={"alert": 1.0},
+        indicators=("cpu",),
+    )
+    mixed = together([alone, STEPPED.all()[1]], ("z", "new"), IDS[1])
+    assert figures(mixed) == ([[9.0, 7.0], [2.0, 3.0]], [[1.0], [1.0]])
+
+
+def test_memories_of_a_step_follow_their_servers() -> None:
+    followed = together(STEPPED.all(), IDS[0], ("d", "c"), ("f", "new"))
+    assert figures(followed) == ([[0.0, 1.0], [3.0, 2.0], [5.0, 7.0]], [[0.0], [1.0], [0.0]])
+
+
+def test_a_changed_memory_of_a_step_is_put_together_with_the_others() -> None:
+    changed = replace(STEPPED.all()[0], ids=("x", "y"))
+    assert figures(together([changed, STEPPED.all()[1]], ("y", "x"), IDS[1])) == (
+        [[1.0, 0.0], [2.0, 3.0]],
+        [[0.0], [1.0]],
+    )
