@@ -66,22 +66,23 @@ class MemcachedPool:
     ) -> tuple[dict[str, dict[str, Seen]], dict[str, bytes]]:
         """Return `seen` of the watched keys and `get_many` of the others, read together."""
         skip = set() if skip is None else skip
-        orders = self._ordered(keys) if keys else {}
+        orders = self._ordered(keys)
         held: dict[str, dict[str, Seen]] = {}
         values: dict[str, bytes] = {}
-        left, seen_keys = list(orders), list(dict.fromkeys(watched))
+        left, seen_keys = keys, list(dict.fromkeys(watched))
 
         def ask(name: str, some: Sequence[str]) -> tuple[dict[str, Seen], dict[str, bytes]]:
             return self._clients[name].seen(seen_keys), self._clients[name].get_many(some)
 
         for choice in range(len(self._clients)):
-            asked: dict[str, list[str]] = {name: [] for name in self._clients} if seen_keys else {}
-            for key in left:
-                asked.setdefault(orders[key][choice], []).append(key)
+            if choice:
+                left, seen_keys = [key for key in left if key not in values], []
+            asked = self._by_server(left, orders, choice)
+            if seen_keys:
+                asked = {name: asked.get(name, ()) for name in self._clients}
             for name, (seen, answer) in (await self._each(asked, ask, skip)).items():
                 held.setdefault(name, seen)
                 values.update(answer)
-            left, seen_keys = [key for key in left if key not in values], []
         self._raise_if_none_answers(skip)
         return held, values
 
@@ -177,16 +178,26 @@ class MemcachedPool:
         for client in self._clients.values():
             client.close()
 
-    def _ordered(self, keys: Sequence[str]) -> dict[str, list[str]]:
-        """Return the servers of each key, in the order in which they are asked."""
-        if len(self._clients) == 1:
-            only = list(self._clients)
-            return {key: only for key in keys}  # noqa: C420 - nobody changes the list
+    def _ordered(self, keys: Sequence[str]) -> Mapping[str, Sequence[str]]:
+        """Return the servers of each key, in the order in which they are asked; empty for a single server."""
+        if len(self._clients) == 1 or not keys:
+            return {}
         # Kept for the last keys, because the next tick asks for the same: 10,000 orders of two servers take
         # 50 ms. Keys that are no longer asked for are dropped.
         names, known = list(self._clients), self._orders
         self._orders = {key: known.get(key) or rendezvous.order(names, key) for key in keys}
         return self._orders
+
+    def _by_server(
+        self, keys: Sequence[str], orders: Mapping[str, Sequence[str]], choice: int
+    ) -> dict[str, Sequence[str]]:
+        """Return the keys by the server that is their first, second, ... `choice`, from 0."""
+        if not orders:
+            return dict.fromkeys(self._clients, keys) if keys else {}
+        asked: dict[str, list[str]] = {}
+        for key in keys:
+            asked.setdefault(orders[key][choice], []).append(key)
+        return {**asked}
 
     async def _each(
         self, asked: Mapping[str, Asked], ask: Callable[[str, Asked], Answer], skip: set[str]

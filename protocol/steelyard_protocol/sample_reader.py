@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from steelyard_protocol.sample_record import (
     INDICATOR_NAME,
@@ -25,6 +25,8 @@ _Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 _Amount = Annotated[float, Meta(ge=0.0, le=1e15)]
 _FurtherName = Annotated[str, Meta(pattern=rf"^(?:{INDICATOR_NAME.pattern})\Z")]
 _FurtherShare = Annotated[float, Meta(ge=0.0, le=MAX_FURTHER_UTILIZATION)]
+# UNSET if a sample has none: msgspec would make an empty dictionary for each of thousands.
+_Further = Annotated[dict[_FurtherName, _FurtherShare | None], Meta(max_length=MAX_FURTHER)]
 
 
 # Garbage collection need not look at samples: they contain no reference cycles.
@@ -61,7 +63,7 @@ class Sample(Struct, gc=False):
     scope: Literal["host", "cgroup", "process"]
     leaving: bool = False
     up_s: _Amount | None = None
-    further: Annotated[dict[_FurtherName, _FurtherShare | None], Meta(max_length=MAX_FURTHER)] = {}
+    further: _Further | UnsetType = UNSET
 
 
 _READER = TypedReader(Sample, max_bytes=MAX_BYTES)
