@@ -16,9 +16,10 @@ from steelyard_protocol import derived_keys, replay_guard, traffic_report
 from steelyard_protocol.traffic_report import TrafficReport
 from steelyard_protocol.wire import Reason, Refused
 
-from steelyard_controller.messages import newest_samples
-from steelyard_controller.messages.newest_samples import NewestSamples, SampleValues
+from steelyard_controller.messages import received_samples
+from steelyard_controller.messages.newest_samples import NewestSamples
 from steelyard_controller.messages.received import ReadContext, Received, judged, wrong_sender
+from steelyard_controller.messages.received_samples import SampleValues
 from steelyard_controller.messages.sender_offset import SenderOffset
 
 _NO_OFFSET = SenderOffset(nan, nan, nan)
@@ -77,7 +78,7 @@ def receive_all(receipts: Sequence[Receipt]) -> list[Inbox]:
 
     They are without the senders that are no longer declared.
     """
-    samples = newest_samples.receive(
+    samples = received_samples.receive(
         [
             SampleValues(
                 each.inbox.samples.aligned(each.places),

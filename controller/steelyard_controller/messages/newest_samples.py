@@ -1,29 +1,23 @@
-"""The newest sample of each server of an upstream, in columns, and reading those of many upstreams at once.
+"""The newest sample of each server of an upstream, in columns that many upstreams share.
 
 Pure. A tick reads tens of thousands of samples, and the laws need their figures in columns. So the figures go
-from the values straight into one array for all upstreams of a batch, and each upstream keeps its part of it.
-The rest of a sample stays as the bytes that were read. Bytes that are the same as before are not read again.
+from the values straight into one array for all upstreams of a batch (`received_samples`), and each upstream
+looks at its part. The rest of a sample stays as the bytes that were read.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import NamedTuple
 
 import numpy as np
-from steelyard_protocol import derived_keys, replay_guard, sample_reader, sample_record, signature
+from steelyard_protocol import replay_guard, sample_reader, sample_record, signature
 from steelyard_protocol.sample_reader import Sample
 from steelyard_protocol.sample_record import SampleRecord
 from steelyard_protocol.wire import Refused
 
 from steelyard_controller.laws.snapshot import Bools, Floats
-from steelyard_controller.messages.received import (
-    SILENT_INTERVALS,
-    ReadContext,
-    Received,
-    judged,
-    wrong_sender,
-)
+from steelyard_controller.messages.received import SILENT_INTERVALS, Received
 from steelyard_controller.messages.sender_offset import SenderOffset
 
 # The rows of the figures: those in a sample, then those of its arrival. An integer is exact up to 2^53, the
@@ -40,66 +34,87 @@ NONE_FURTHER: Mapping[str, float | None] = {}
 Runs = tuple[replay_guard.Run, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SampleColumns:
+    """The samples of N servers, of one or more upstreams one after the other; unchanged once they are made.
+
+    names     the servers' names
+    figures   `FIGURES` x N; NaN: unknown, or no sample
+    raw       the bytes that were read, with their signature; None: no sample
+    boots     the senders' runs
+    further   the utilizations beside the four
+    """
+
+    names: Sequence[str]
+    figures: Floats
+    raw: Sequence[bytes | None]
+    boots: Sequence[str | None]
+    further: Sequence[Mapping[str, float | None]]
+
+
 class NewestSamples(Mapping[str, Received[SampleRecord]]):
     """The newest sample of each server, by server; immutable.
 
-    places    the column of each declared server
-    figures   `FIGURES` x k; NaN: unknown, or no sample
-    raw       k, the bytes that were read, with their signature; None: no sample
-    boots     k, the senders' runs
-    further   k, the utilizations beside the four
+    places    the place of each declared server in the upstream
+    columns   the samples of several upstreams; those of this one begin at `first`
     ended     the earlier runs of the senders that have any
     """
 
-    __slots__ = ("boots", "ended", "figures", "further", "places", "raw")
+    __slots__ = ("columns", "ended", "first", "places")
 
     def __init__(
-        self,
-        places: Mapping[str, int],
-        figures: Floats,
-        raw: Sequence[bytes | None],
-        boots: Sequence[str | None],
-        further: Sequence[Mapping[str, float | None]],
-        ended: Mapping[str, Runs],
+        self, places: Mapping[str, int], columns: SampleColumns, first: int, ended: Mapping[str, Runs]
     ) -> None:
         self.places = places
-        self.figures = figures
-        self.raw = raw
-        self.boots = boots
-        self.further = further
+        self.columns = columns
+        self.first = first
         self.ended = ended
 
     @classmethod
     def none(cls, places: Mapping[str, int]) -> "NewestSamples":
         """Return the samples of these servers before any has arrived."""
         count = len(places)
-        return cls(
-            places, np.full((FIGURES, count), np.nan), [None] * count, [None] * count,
-            [NONE_FURTHER] * count, {},
-        )  # fmt: skip
+        columns = SampleColumns(
+            names=list(places),
+            figures=np.full((FIGURES, count), np.nan),
+            raw=[None] * count,
+            boots=[None] * count,
+            further=[NONE_FURTHER] * count,
+        )
+        return cls(places, columns, 0, {})
 
     @classmethod
     def of(cls, received: Mapping[str, Received[SampleRecord]]) -> "NewestSamples":
         """Return these samples in columns."""
-        samples = cls.none({peer: place for place, peer in enumerate(received)})
+        places = {peer: place for place, peer in enumerate(received)}
         values = [sample_record.encode(each.message) for each in received.values()]
         messages = [each for each in sample_reader.read_all(values) if isinstance(each, Sample)]
-        samples.figures[SAMPLE] = _figures(messages)
-        samples.figures[ARRIVED_S] = [each.arrived_s for each in received.values()]
-        return cls(
-            samples.places, samples.figures, values, [each.boot for each in messages],
-            [each.further or NONE_FURTHER for each in messages], {},
-        )  # fmt: skip
+        figures = np.full((FIGURES, len(places)), np.nan)
+        figures[SAMPLE] = figures_of(messages)
+        figures[ARRIVED_S] = [each.arrived_s for each in received.values()]
+        columns = SampleColumns(
+            names=list(places),
+            figures=figures,
+            raw=values,
+            boots=[each.boot for each in messages],
+            further=[each.further or NONE_FURTHER for each in messages],
+        )
+        return cls(places, columns, 0, {})
+
+    @property
+    def figures(self) -> Floats:
+        """Return the figures, `FIGURES` x k."""
+        figures: Floats = self.columns.figures[:, self.first : self.first + len(self.places)]
+        return figures
 
     def __getitem__(self, peer: str) -> Received[SampleRecord]:
-        place = self.places[peer]
-        value = self.raw[place]
+        value = self.raw_of(peer)
         if value is None:
             raise KeyError(peer)
         message = sample_reader.decode(signature.text_of(value))
         if isinstance(message, Refused):
             raise ValueError(f"the sample of {peer} was accepted, and is {message}")
-        figures = self.figures[:, place].tolist()
+        figures = self.figures[:, self.places[peer]].tolist()
         known = not math.isnan(figures[WINDOW_END_S])
         return Received(
             message,
@@ -111,17 +126,20 @@ class NewestSamples(Mapping[str, Received[SampleRecord]]):
         )
 
     def __contains__(self, peer: object) -> bool:
-        return peer in self.places and self.raw[self.places[peer]] is not None  # type: ignore[index]
+        return peer in self.places and self.columns.raw[self.first + self.places[peer]] is not None  # type: ignore[index]
 
     def __iter__(self) -> Iterator[str]:
-        return (peer for peer, value in zip(self.places, self.raw, strict=True) if value is not None)
+        return (peer for peer, value in zip(self.places, self._raw(), strict=True) if value is not None)
 
     def __len__(self) -> int:
-        return len(self.raw) - self.raw.count(None)
+        return len(self.places) - self._raw().count(None)
+
+    def _raw(self) -> Sequence[bytes | None]:
+        return self.columns.raw[self.first : self.first + len(self.places)]
 
     def raw_of(self, peer: str) -> bytes | None:
         """Return the bytes of a server's sample; None: it has none."""
-        return self.raw[self.places[peer]] if peer in self.places else None
+        return self.columns.raw[self.first + self.places[peer]] if peer in self.places else None
 
     def utilization(self, peer: str) -> dict[str, float | None] | None:
         """Return the utilizations in a server's sample by indicator; None: it has none.
@@ -130,10 +148,10 @@ class NewestSamples(Mapping[str, Received[SampleRecord]]):
         """
         if peer not in self:
             return None
-        place = self.places[peer]
-        four = self.figures[UTILIZATION, place].tolist()
+        place = self.first + self.places[peer]
+        four = self.columns.figures[UTILIZATION, place].tolist()
         known = [None if math.isnan(figure) else figure for figure in four]
-        return {**dict(zip(sample_record.INDICATORS, known, strict=True)), **self.further[place]}
+        return {**dict(zip(sample_record.INDICATORS, known, strict=True)), **self.columns.further[place]}
 
     def arrived_s(self, peer: str) -> float | None:
         """Return when a server's sample arrived; None: it has none."""
@@ -159,168 +177,40 @@ class NewestSamples(Mapping[str, Received[SampleRecord]]):
         if self.places is places:
             return self
         if list(self.places) == list(places):
-            return NewestSamples(places, self.figures, self.raw, self.boots, self.further, self.ended)
-        new = NewestSamples.none(places)
-        raw, boots, further = list(new.raw), list(new.boots), list(new.further)
+            return NewestSamples(places, self.columns, self.first, self.ended)
+        new, before = NewestSamples.none(places), self.columns
+        raw, boots, further = list(new.columns.raw), list(new.columns.boots), list(new.columns.further)
         for peer in self.places.keys() & places.keys():
-            place, before = places[peer], self.places[peer]
-            new.figures[:, place] = self.figures[:, before]
-            raw[place], boots[place] = self.raw[before], self.boots[before]
-            further[place] = self.further[before]
+            place, earlier = places[peer], self.first + self.places[peer]
+            new.columns.figures[:, place] = before.figures[:, earlier]
+            raw[place], boots[place] = before.raw[earlier], before.boots[earlier]
+            further[place] = before.further[earlier]
+        columns = replace(new.columns, raw=raw, boots=boots, further=further)
         ended = {peer: runs for peer, runs in self.ended.items() if peer in places}
-        return NewestSamples(places, new.figures, raw, boots, further, ended)
+        return NewestSamples(places, columns, 0, ended)
 
 
-class SampleValues(NamedTuple):
-    """The values read for the samples of an upstream, k each; None: the key is absent.
-
-    before       the samples of the same servers before this tick
-    remembered   senders' clocks as the previous leader saw them
-    """
-
-    before: NewestSamples
-    values: Sequence[bytes | None]
-    context: ReadContext
-    remembered: Mapping[str, int]
-
-
-def receive(upstreams: Sequence[SampleValues]) -> list[tuple[NewestSamples, dict[str, Refused]]]:
-    """Return the samples of each upstream after its values were read, and the refusals by server."""
-    values = list(chain.from_iterable(each.values for each in upstreams))
-    last = list(chain.from_iterable(each.before.raw for each in upstreams))
-    changed = {
-        place: value
-        for place, (value, known) in enumerate(zip(values, last, strict=True))
-        if value is not None and value != known
-    }
-    if not changed:
-        return [(each.before, {}) for each in upstreams]
-    reading = _Reading(upstreams, last)
-    reading.take(changed)
-    return reading.ended()
+def put_together(samples: Sequence[NewestSamples]) -> SampleColumns:
+    """Return the samples of several upstreams one after the other; not for the caller to change."""
+    shared, first = (samples[0].columns if samples else NewestSamples.none({}).columns), 0
+    for each in samples:
+        if each.columns is not shared or each.first != first:
+            break
+        first += len(each.places)
+    else:
+        if first == len(shared.names):
+            return shared  # The usual case: those that one tick has read together.
+    parts = [(each.columns, slice(each.first, each.first + len(each.places))) for each in samples]
+    return SampleColumns(
+        names=list(chain.from_iterable(each.places for each in samples)),
+        figures=np.concatenate([columns.figures[:, its] for columns, its in parts], axis=1),
+        raw=list(chain.from_iterable(columns.raw[its] for columns, its in parts)),
+        boots=list(chain.from_iterable(columns.boots[its] for columns, its in parts)),
+        further=list(chain.from_iterable(columns.further[its] for columns, its in parts)),
+    )
 
 
-class _Reading:
-    """The samples of all upstreams while their new values are read: one column after the other."""
-
-    def __init__(self, upstreams: Sequence[SampleValues], last: list[bytes | None]) -> None:
-        self._upstreams = upstreams
-        self._sizes = [len(each.values) for each in upstreams]
-        self._upstream_of = np.arange(len(upstreams)).repeat(self._sizes)
-        befores = [each.before for each in upstreams]
-        self._names = list(chain.from_iterable(each.places for each in befores))
-        self._figures = np.concatenate([each.figures for each in befores], axis=1)
-        self._raw = last
-        self._boots = list(chain.from_iterable(each.boots for each in befores))
-        self._further = list(chain.from_iterable(each.further for each in befores))
-        self._ended: list[Mapping[str, Runs]] = [each.ended for each in befores]
-        self._refusals: list[dict[str, Refused]] = [{} for _ in upstreams]
-
-    def take(self, changed: Mapping[int, bytes]) -> None:
-        """Take up the changed values, by their places."""
-        places = list(changed)
-        upstream_of = self._upstream_of[places].tolist()
-        seqs = self._figures[SEQ, places].tolist()
-        new: list[int] = []
-        messages: list[Sample] = []
-        read = self._read(changed, upstream_of)
-        names, boots = self._names, self._boots
-        upstreams = [each.context.upstream for each in self._upstreams]
-        for place, number, seq, message in zip(changed, upstream_of, seqs, read, strict=True):
-            if (
-                isinstance(message, Refused)
-                or message.boot != boots[place]
-                or not message.seq > seq
-                or message.peer != names[place]
-                or message.upstream != upstreams[number]
-            ):
-                name = names[place]
-                runs = self._judged(message, name, number)
-                if runs is None:
-                    continue
-                if isinstance(runs, Refused) or isinstance(message, Refused):
-                    self._refusals[number][name] = runs
-                    continue
-                self._begin_run(place, number, message, runs)
-            new.append(place)
-            messages.append(message)
-            self._raw[place] = changed[place]
-            self._further[place] = message.further or NONE_FURTHER
-        if new:
-            self._figures[SAMPLE, new] = _figures(messages)
-            self._estimate_ends(new)
-
-    def ended(self) -> list[tuple[NewestSamples, dict[str, Refused]]]:
-        """Return the samples of each upstream, and its refusals."""
-        ended = []
-        first = 0
-        for number, (upstream, size) in enumerate(zip(self._upstreams, self._sizes, strict=True)):
-            mine = slice(first, first + size)
-            first += size
-            samples = NewestSamples(
-                upstream.before.places,
-                self._figures[:, mine],
-                self._raw[mine],
-                self._boots[mine],
-                self._further[mine],
-                self._ended[number],
-            )
-            ended.append((samples, self._refusals[number]))
-        return ended
-
-    def _read(self, changed: Mapping[int, bytes], upstream_of: Sequence[int]) -> Sequence[Sample | Refused]:
-        """Return the message in each changed value, or why it is refused."""
-        values = list(changed.values())
-        without_key = all(each.context.keys.shared is None for each in self._upstreams)
-        if without_key and all(value.startswith(b"{") for value in values):  # No signature begins so.
-            return sample_reader.read_all(values)
-        texts: list[bytes | Refused] = []
-        for (place, value), number in zip(changed.items(), upstream_of, strict=True):
-            context = self._upstreams[number].context
-            signer = derived_keys.agent(context.upstream, self._names[place])
-            texts.append(context.keys.open_value(value, signer))
-        messages = iter(sample_reader.read_all([each for each in texts if not isinstance(each, Refused)]))
-        return [each if isinstance(each, Refused) else next(messages) for each in texts]
-
-    def _judged(self, message: Sample | Refused, name: str, number: int) -> Runs | Refused | None:
-        """Return what `judged` does for a message that is not plainly the next one of its run."""
-        if isinstance(message, Refused):
-            return message
-        upstream = self._upstreams[number]
-        context = upstream.context
-        if (message.upstream, message.peer) != (context.upstream, name):
-            return sample_reader.wrong_name(message) or wrong_sender(message, message.peer)
-        last = upstream.before.get(name)
-        return judged(message, message.taken_at_ms, last, context, upstream.remembered.get(name))
-
-    def _begin_run(self, place: int, number: int, message: Sample, runs: Runs) -> None:
-        if message.boot == self._boots[place]:
-            return
-        self._boots[place] = message.boot
-        self._figures[OFFSET, place] = np.nan
-        if runs:
-            self._ended[number] = {**self._ended[number], self._names[place]: runs}
-
-    def _estimate_ends(self, new: Sequence[int]) -> None:
-        """Note the arrival of the new samples, and estimate the ends of their windows."""
-        contexts = [each.context for each in self._upstreams]
-        upstream_of = self._upstream_of[new]
-        seen_s = np.array([each.now_s for each in contexts])[upstream_of]
-        last_read_s = np.array([each.last_read_s for each in contexts])[upstream_of]
-        synchronized_s = np.array([each.synchronized_s for each in contexts], dtype=float)[upstream_of]
-        sent_s = self._figures[TAKEN_AT_MS, new] / 1000
-        offset = SenderOffset.of(
-            sent_s, last_read_s=last_read_s, seen_s=seen_s, before=SenderOffset(*self._figures[OFFSET, new])
-        )
-        # Without an earlier read, a sample may have been there for long.
-        known = np.isfinite(last_read_s)
-        ends_s = offset.received_s(sent_s, synchronized_s)
-        self._figures[ARRIVED_S, new] = seen_s
-        self._figures[WINDOW_END_S, new] = np.where(known, ends_s, np.nan)
-        self._figures[OFFSET, new] = np.where(known, np.array(offset), np.nan)
-
-
-def _figures(messages: Sequence[Sample]) -> Floats:
+def figures_of(messages: Sequence[Sample]) -> Floats:
     """Return the `SAMPLE` figures of these messages, one column each."""
     rows = [
         (

@@ -20,9 +20,9 @@ window by window. Only samples that have to wait are looked at one by one.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import chain
+from dataclasses import dataclass
 from math import isnan, nan
+from operator import mul
 from typing import NamedTuple
 
 import numpy as np
@@ -85,6 +85,10 @@ class _Waiting(NamedTuple):
         return self.arrived_s if isnan(end_s) else end_s
 
 
+_NONE_WAITING: Mapping[str, tuple[_Waiting, ...]] = {}
+_NO_COUNTS: Mapping[str, int] = {}
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class DueSamples:
     """The samples for the laws at this tick, of one or more upstreams one after the other, N peers in all.
@@ -115,8 +119,7 @@ class DueSamples:
         self.age_ticks[place] = age_ticks
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WindowPairing:
+class WindowPairing(NamedTuple):
     """The samples of one upstream that wait, and the windows of the latest reports; immutable.
 
     windows     oldest first
@@ -130,12 +133,14 @@ class WindowPairing:
     windows: tuple[_Window, ...] = ()
     overdue_s: float = 0.0
     reports: tuple[TrafficReport, ...] = ()
-    waiting: Mapping[str, tuple[_Waiting, ...]] = field(default_factory=dict)
-    counts: Mapping[str, int] = field(default_factory=dict)
+    waiting: Mapping[str, tuple[_Waiting, ...]] = _NONE_WAITING
+    counts: Mapping[str, int] = _NO_COUNTS
 
     @property
     def unpaired(self) -> list[str]:
         """Return the peers most of whose samples find no report, though they have requests."""
+        if not self.counts:
+            return []
         return sorted(peer for peer, count in self.counts.items() if count >= UNPAIRED_SAMPLES)
 
     def after(
@@ -148,17 +153,17 @@ class WindowPairing:
             windows = tuple(window for window in windows if window.tick >= tick - OLDEST_TICKS)
         new = [each for each in reports if each.arrived_s == now_s]
         if not new:
-            return replace(self, tick=tick, windows=windows)
-        weighed = [(1 + sum(each.message.completed), each) for each in new]
-        total = sum(weight for weight, _ in weighed)
-        end_s = sum(weight * each.window_end_s for weight, each in weighed) / total
-        span_s = sum(weight * each.message.interval_s for weight, each in weighed) / total
+            return self._replace(tick=tick, windows=windows)
+        weights = [1 + sum(each.message.completed) for each in new]
+        total = sum(weights)
+        end_s = sum(map(mul, weights, [each.window_end_s for each in new])) / total
+        span_s = sum(map(mul, weights, [each.message.interval_s for each in new])) / total
         within_s = (0.5 + TOLERANCE_WINDOWS) * span_s
         return WindowPairing(
             tick=tick,
             windows=(*windows, _Window(tick, now_s, end_s, span_s, end_s - span_s / 2, within_s)),
             overdue_s=now_s + span_s + tick_s / 2,
-            reports=tuple(each.message for each in new),
+            reports=tuple([each.message for each in new]),
             waiting=self.waiting,
             counts=self.counts,
         )
@@ -207,8 +212,7 @@ class WindowPairing:
             waiting[peer] = its[turn.position + 1 :]
             if turn.age_ticks != NOT_DUE:
                 due.put_in(place, its[turn.position], turn.age_ticks)
-        return replace(
-            self,
+        return self._replace(
             waiting={peer: its for peer, its in waiting.items() if its and peer in samples},
             counts={peer: count for peer, count in counts.items() if peer in samples},
         )
@@ -265,13 +269,10 @@ class _Turn(NamedTuple):
 
 def arrived_samples(samples: Sequence[NewestSamples], *, now_s: float) -> DueSamples:
     """Return the samples that arrived at this tick, of servers that stay, as due at once."""
-    figures = np.concatenate([each.figures for each in samples], axis=1)
+    columns = newest_samples.put_together(samples)
+    figures = columns.figures.copy()
     arrived = (figures[newest_samples.ARRIVED_S] == now_s) & (figures[newest_samples.LEAVING] == 0)
-    return DueSamples(
-        figures=figures,
-        further=list(chain.from_iterable(each.further for each in samples)),
-        age_ticks=np.where(arrived, 0, NOT_DUE),
-    )
+    return DueSamples(figures=figures, further=list(columns.further), age_ticks=np.where(arrived, 0, NOT_DUE))
 
 
 def due_samples(
@@ -291,12 +292,13 @@ def due_samples(
     ]
     due = arrived_samples(samples, now_s=now_s)
     arrived = due.age_ticks != NOT_DUE
-    sizes = [len(each.raw) for each in samples]
+    sizes = [len(each.places) for each in samples]
     due.age_ticks[:] = _ages(after, sizes, due.figures, arrived, tick_s)
-    waits = arrived & ~due.is_due
+    waits = np.flatnonzero(arrived & ~due.is_due)
+    waiting = set(np.arange(len(sizes)).repeat(sizes)[waits].tolist())
     first = 0
     for number, (pairing, size) in enumerate(zip(after, sizes, strict=True)):
-        if pairing.waiting or pairing.counts or waits[first : first + size].any():
+        if pairing.waiting or pairing.counts or number in waiting:
             after[number] = pairing.settle(samples[number], arrived, due, first, now_s=now_s, tick_s=tick_s)
         first += size
     return after, due

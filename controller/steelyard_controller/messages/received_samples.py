@@ -1,0 +1,194 @@
+"""Reads the samples of many upstreams at once, and decides which are the newest of their servers.
+
+Pure. Bytes that are the same as before are not read again. A sample that is plainly the next one of its
+server's run is taken as it is; the others are judged one by one.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, chain
+from typing import NamedTuple, cast
+
+import numpy as np
+from steelyard_protocol import derived_keys, sample_reader
+from steelyard_protocol.sample_reader import Sample
+from steelyard_protocol.wire import Refused
+
+from steelyard_controller.messages.newest_samples import (
+    ARRIVED_S,
+    NONE_FURTHER,
+    OFFSET,
+    SAMPLE,
+    SEQ,
+    TAKEN_AT_MS,
+    WINDOW_END_S,
+    NewestSamples,
+    Runs,
+    SampleColumns,
+    figures_of,
+    put_together,
+)
+from steelyard_controller.messages.received import ReadContext, judged, wrong_sender
+from steelyard_controller.messages.sender_offset import SenderOffset
+
+
+class SampleValues(NamedTuple):
+    """The values read for the samples of an upstream, k each; None: the key is absent.
+
+    before       the samples of the same servers before this tick
+    remembered   senders' clocks as the previous leader saw them
+    """
+
+    before: NewestSamples
+    values: Sequence[bytes | None]
+    context: ReadContext
+    remembered: Mapping[str, int]
+
+
+def receive(upstreams: Sequence[SampleValues]) -> list[tuple[NewestSamples, dict[str, Refused]]]:
+    """Return the samples of each upstream after its values were read, and the refusals by server."""
+    values = list(chain.from_iterable(each.values for each in upstreams))
+    before = put_together([each.before for each in upstreams])
+    changed = {
+        place: value
+        for place, (value, known) in enumerate(zip(values, before.raw, strict=True))
+        if value is not None and value != known
+    }
+    if not changed:
+        return [(each.before, {}) for each in upstreams]
+    reading = _Reading(upstreams, before)
+    reading.take(changed)
+    return reading.ended()
+
+
+class _Reading:
+    """The samples of all upstreams while their new values are read: one column after the other."""
+
+    def __init__(self, upstreams: Sequence[SampleValues], before: SampleColumns) -> None:
+        self._upstreams = upstreams
+        self._sizes = [len(each.values) for each in upstreams]
+        self._upstream_of = np.arange(len(upstreams)).repeat(self._sizes)
+        self._names = before.names
+        self._figures = before.figures.copy()
+        self._raw = list(before.raw)
+        self._boots = list(before.boots)
+        self._further = list(before.further)
+        self._ended: list[Mapping[str, Runs]] = [each.before.ended for each in upstreams]
+        self._refusals: list[dict[str, Refused]] = [{} for _ in upstreams]
+
+    def take(self, changed: Mapping[int, bytes]) -> None:
+        """Take up the changed values, by their places."""
+        places = list(changed)
+        upstream_of = self._upstream_of[places].tolist()
+        read = self._read(changed, upstream_of)
+        new: list[int] = []
+        messages: list[Sample] = []
+        is_next = self._are_next(places, read, upstream_of)
+        if all(is_next):
+            new, messages = places, cast("list[Sample]", read)
+        else:
+            for place, number, message, is_plain in zip(places, upstream_of, read, is_next, strict=True):
+                if is_plain or self._is_accepted(message, place, number):
+                    new.append(place)
+                    messages.append(cast("Sample", message))
+        if new:
+            for place, message in zip(new, messages, strict=True):
+                self._raw[place] = changed[place]
+                self._further[place] = message.further or NONE_FURTHER
+            self._figures[SAMPLE, new] = figures_of(messages)
+            self._estimate_ends(new)
+
+    def _are_next(
+        self, places: Sequence[int], read: Sequence[Sample | Refused], upstream_of: Sequence[int]
+    ) -> list[bool]:
+        """Return for each message whether it is plainly the next one of its server's run."""
+        names, boots = self._names, self._boots
+        upstreams = [each.context.upstream for each in self._upstreams]
+        seqs = self._figures[SEQ, places].tolist()
+        return [
+            isinstance(message, Sample)
+            and message.seq > seq
+            and message.boot == boots[place]
+            and message.peer == names[place]
+            and message.upstream == upstreams[number]
+            for message, place, number, seq in zip(read, places, upstream_of, seqs, strict=True)
+        ]
+
+    def _is_accepted(self, message: Sample | Refused, place: int, number: int) -> bool:
+        """Return whether a message that is not plainly the next one counts; note why it is refused."""
+        name = self._names[place]
+        if isinstance(message, Refused):
+            self._refusals[number][name] = message
+            return False
+        runs = self._judged(message, name, number)
+        if isinstance(runs, Refused):
+            self._refusals[number][name] = runs
+        elif runs is not None:
+            self._begin_run(place, number, message, runs)
+            return True
+        return False
+
+    def ended(self) -> list[tuple[NewestSamples, dict[str, Refused]]]:
+        """Return the samples of each upstream, and its refusals."""
+        columns = SampleColumns(
+            names=self._names,
+            figures=self._figures,
+            raw=self._raw,
+            boots=self._boots,
+            further=self._further,
+        )
+        firsts = accumulate(self._sizes, initial=0)
+        return [
+            (NewestSamples(each.before.places, columns, first, runs), refusals)
+            for each, first, runs, refusals in zip(
+                self._upstreams, firsts, self._ended, self._refusals, strict=False
+            )
+        ]
+
+    def _read(self, changed: Mapping[int, bytes], upstream_of: Sequence[int]) -> Sequence[Sample | Refused]:
+        """Return the message in each changed value, or why it is refused."""
+        values = list(changed.values())
+        without_key = all(each.context.keys.shared is None for each in self._upstreams)
+        if without_key and all(value.startswith(b"{") for value in values):  # No signature begins so.
+            return sample_reader.read_all(values)
+        texts: list[bytes | Refused] = []
+        for (place, value), number in zip(changed.items(), upstream_of, strict=True):
+            context = self._upstreams[number].context
+            signer = derived_keys.agent(context.upstream, self._names[place])
+            texts.append(context.keys.open_value(value, signer))
+        messages = iter(sample_reader.read_all([each for each in texts if not isinstance(each, Refused)]))
+        return [each if isinstance(each, Refused) else next(messages) for each in texts]
+
+    def _judged(self, message: Sample, name: str, number: int) -> Runs | Refused | None:
+        """Return what `judged` does for a message that is not plainly the next one of its run."""
+        upstream = self._upstreams[number]
+        context = upstream.context
+        if (message.upstream, message.peer) != (context.upstream, name):
+            return sample_reader.wrong_name(message) or wrong_sender(message, message.peer)
+        last = upstream.before.get(name)
+        return judged(message, message.taken_at_ms, last, context, upstream.remembered.get(name))
+
+    def _begin_run(self, place: int, number: int, message: Sample, runs: Runs) -> None:
+        if message.boot == self._boots[place]:
+            return
+        self._boots[place] = message.boot
+        self._figures[OFFSET, place] = np.nan
+        if runs:
+            self._ended[number] = {**self._ended[number], self._names[place]: runs}
+
+    def _estimate_ends(self, new: Sequence[int]) -> None:
+        """Note the arrival of the new samples, and estimate the ends of their windows."""
+        contexts = [each.context for each in self._upstreams]
+        upstream_of = self._upstream_of[new]
+        seen_s = np.array([each.now_s for each in contexts])[upstream_of]
+        last_read_s = np.array([each.last_read_s for each in contexts])[upstream_of]
+        synchronized_s = np.array([each.synchronized_s for each in contexts], dtype=float)[upstream_of]
+        sent_s = self._figures[TAKEN_AT_MS, new] / 1000
+        offset = SenderOffset.of(
+            sent_s, last_read_s=last_read_s, seen_s=seen_s, before=SenderOffset(*self._figures[OFFSET, new])
+        )
+        # Without an earlier read, a sample may have been there for long.
+        known = np.isfinite(last_read_s)
+        ends_s = offset.received_s(sent_s, synchronized_s)
+        self._figures[ARRIVED_S, new] = seen_s
+        self._figures[WINDOW_END_S, new] = np.where(known, ends_s, np.nan)
+        self._figures[OFFSET, new] = np.where(known, np.array(offset), np.nan)
