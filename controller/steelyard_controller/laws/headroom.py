@@ -13,7 +13,7 @@ autoscaler's new server would count little, and another one would be started for
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import exp
+from math import exp, isnan
 
 import numpy as np
 
@@ -36,16 +36,24 @@ class Carried:
     per_s: float | None = None
     unreported_ticks: int = 0
 
-    def after(self, completed: Floats, failed: Floats, tick_s: float) -> "Carried":
-        """Return the rate after a tick with a snapshot's counts, k each; NaN: not reported."""
-        reported = ~np.isnan(completed)
-        if not reported.any():
+    def after(self, now_per_s: float, tick_s: float) -> "Carried":
+        """Return the rate after a tick with `ended_per_s`; NaN: not reported."""
+        if isnan(now_per_s):
             ticks = self.unreported_ticks + 1
             return Carried(per_s=self.per_s if ticks <= PATIENCE_TICKS else None, unreported_ticks=ticks)
-        now = float(np.add.reduce(completed + failed, where=reported)) / tick_s
         if self.per_s is None:
-            return Carried(per_s=now)
-        return Carried(per_s=now + exp(-tick_s / SMOOTHING_S) * (self.per_s - now))
+            return Carried(per_s=now_per_s)
+        return Carried(per_s=now_per_s + exp(-tick_s / SMOOTHING_S) * (self.per_s - now_per_s))
+
+
+def ended_per_s(completed: Floats, failed: Floats, tick_s: float) -> Floats:
+    """Return the requests per second that ended in a tick, well or badly; NaN if none is reported.
+
+    The counts of k peers give one figure, and those of m upstreams, m x k, give m.
+    """
+    reported = ~np.isnan(completed)
+    ended = np.add.reduce(completed + failed, axis=-1, where=reported) / tick_s
+    return np.where(np.logical_or.reduce(reported, axis=-1), ended, np.nan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

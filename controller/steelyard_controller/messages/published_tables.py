@@ -14,7 +14,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from steelyard_protocol import derived_keys, table_chunks, weight_table, wire
 from steelyard_protocol.memcached_client import Seen, Unavailable
@@ -49,8 +49,7 @@ Put = Mapping[str, Mapping[str, bool | str]]
 """The result of a write: server -> key -> whether the value is there, or why not."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Checked:
+class _Checked(NamedTuple):
     """A server's value of a key, with the term of its table (0: it was refused) and its chunks."""
 
     value: bytes
@@ -58,8 +57,7 @@ class _Checked:
     chunks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Encoded:
+class _Encoded(NamedTuple):
     """A table for Memcached under its key, and its head."""
 
     key: str
@@ -178,7 +176,11 @@ class PublishedTables:
                 )
             except NoServer:
                 return failed
-            left = [each for each in left if await self._is_changed(each, put, failed, skip)]
+            left = [
+                each
+                for each in left
+                if not self._is_simply_held(each, put) and await self._is_changed(each, put, failed, skip)
+            ]
             held = await self._read_again(left, failed, skip) if left else {}
             left = [each for each in left if each.table.upstream not in failed]
         for each in left:
@@ -202,6 +204,16 @@ class PublishedTables:
             held=held,
             head=self._keys.signed_table(weight_table.encode_head(table)),
         )
+
+    def _is_simply_held(self, encoded: _Encoded, put: Put) -> bool:
+        """Note that every server that was asked holds the table now; False if more is to be done."""
+        places = [(server, encoded.key) for server in put]
+        for at, each in zip(places, put.values(), strict=True):
+            before = self._checked.get(at)
+            if each[encoded.key] is not True or (before is not None and before.chunks):
+                return False
+        self._checked.update(dict.fromkeys(places, encoded.held))
+        return True
 
     async def _is_changed(
         self, encoded: _Encoded, put: Put, failed: dict[str, Exception], skip: set[str]

@@ -60,7 +60,8 @@ def advance(
         result = stepped[cycle.name]
         if isinstance(result, Exception):
             raise result
-        return cycle.conclude(observation, result, term=term, issued_at_ms=issued_at_ms), observation.refusals
+        outcome = cycle.conclude(observation, result, now_s=now_s, term=term, issued_at_ms=issued_at_ms)
+        return outcome, observation.refusals
 
     begun = [_or_error(begin, cycle) for cycle in cycles]
     both = zip(cycles, begun, strict=True)

@@ -4,7 +4,7 @@ Pure: no I/O, no clock. `tick_loop` reads and writes for it.
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -29,7 +29,7 @@ from steelyard_controller.messages.undeclared_balancers import FORGOTTEN_AFTER_S
 from steelyard_controller.store.saved_state import SavedState
 from steelyard_controller.tick import upstream_faults, upstream_zones
 from steelyard_controller.tick.cpu_time import CpuTime
-from steelyard_controller.tick.followed_declaration import FollowedDeclaration, sample_keys
+from steelyard_controller.tick.followed_declaration import FollowedDeclaration, load_balancers_of, sample_keys
 from steelyard_controller.tick.outcome import Outcome
 from steelyard_controller.tick.request_counts import RequestCounts
 from steelyard_controller.tick.snapshot_builder import NONE_GIVEN, Place, SnapshotInput
@@ -73,7 +73,7 @@ class Cycle:
         self.tick_s = tick_s
         self._keys = keys
         self._load_balancers = load_balancers
-        self._followed = FollowedDeclaration(name, declaration)
+        self._followed = FollowedDeclaration(name, declaration, load_balancers)
         self._zones: Zoning | None = None
         self._checked_declaration: Declaration | None = None
         self._has_names = False
@@ -98,7 +98,9 @@ class Cycle:
     @property
     def load_balancers(self) -> tuple[str, ...]:
         """Return the load balancers that are declared."""
-        return self._declared(self.declaration.upstream)
+        if self.declaration is self._followed.declaration:
+            return self._followed.load_balancers
+        return load_balancers_of(self.declaration.upstream, self._load_balancers)
 
     @property
     def has_names(self) -> bool:
@@ -181,30 +183,32 @@ class Cycle:
             "addresses": self._followed.address_fault,
         }
 
-    def keys(self) -> list[str]:
+    def keys(self) -> Sequence[str]:
         """Return the Memcached keys of all samples and reports."""
-        declaration, undeclared = self.declaration, self._undeclared
+        undeclared, declaration = self._undeclared, self.declaration
         known = declaration is self._followed.declaration
+        if known and not undeclared.heard_s and not undeclared.announced:
+            return self._followed.message_keys
         samples = self._followed.sample_keys if known else sample_keys(self.name, declaration.upstream)
         lbs = dict.fromkeys([*self.load_balancers, *undeclared.heard_s, *undeclared.announced])
         return [*samples.values(), *(wire.traffic_key(self.name, lb) for lb in lbs)]
 
-    def _reporting(self, upstream: Upstream) -> tuple[str, ...]:
+    def _reporting(self) -> tuple[str, ...]:
         """Return the load balancers whose reports are read, the declared ones first."""
-        return tuple(dict.fromkeys([*self._declared(upstream), *self._undeclared.heard_s]))
+        declared, heard_s = self._followed.load_balancers, self._undeclared.heard_s
+        return tuple(dict.fromkeys([*declared, *heard_s])) if heard_s else declared
 
-    def _present(self, upstream: Upstream) -> tuple[str, ...]:
+    def _present(self) -> tuple[str, ...]:
         """Return the load balancers for the table: without declared ones that were silent for a minute."""
         oldest_s = self._last_read_s - FORGOTTEN_AFTER_S
         present = {lb for lb, each in self._inbox.reports.items() if each.arrived_s >= oldest_s}
+        reporting = self._reporting()
+        if present.issuperset(reporting):
+            return reporting
         present.update(self._undeclared.heard_s)
         if self._led_since_s >= oldest_s:
-            present.update(set(self._declared(upstream)) - self._silent_before)
-        return tuple(lb for lb in self._reporting(upstream) if lb in present)
-
-    def _declared(self, upstream: Upstream) -> tuple[str, ...]:
-        declared = tuple(upstream.load_balancers)
-        return self._load_balancers if declared == LOAD_BALANCERS else declared
+            present.update(set(self._followed.load_balancers) - self._silent_before)
+        return tuple(lb for lb in reporting if lb in present)
 
     def refuse(self, refused: wire.Refused) -> None:
         """Count a value that was refused outside of the inbox, such as a published table."""
@@ -233,11 +237,11 @@ class Cycle:
             self._read_since_s = None
         else:
             context = self._read_context(now_s, issued_at_ms)
-            samples = [values.get(self._followed.sample_keys[peer]) for peer in declared.ids]
-            reports = self._reports(values, self._reporting(upstream))
+            samples = list(map(values.get, self._followed.keys_of(declared)))
+            reports = self._reports(values, self._reporting())
             receipt = Receipt(self._inbox, context, declared.places, samples, reports)
             if self._undeclared.announced:
-                names = self._declared(upstream)
+                names = self._followed.load_balancers
                 others = [lb for lb in self._undeclared.announced if lb not in names]
                 announced = Receipt(Inbox(), context, {}, (), self._reports(values, others))
         return Begun(
@@ -262,7 +266,7 @@ class Cycle:
             undeclared, received = undeclared.after(
                 received,
                 tried or Inbox(),
-                self._declared(begun.upstream),
+                self._followed.load_balancers,
                 now_s=now_s,
                 unix_ms=begun.receipt.context.unix_ms,
             )
@@ -286,7 +290,9 @@ class Cycle:
             ),
         )
 
-    def keep(self, begun: Begun, received: TakenUp, pairing: WindowPairing, place: Place) -> Observed:
+    def keep(
+        self, begun: Begun, received: TakenUp, pairing: WindowPairing, place: Place, *, now_s: float
+    ) -> Observed:
         """Keep the messages of the tick and their pairing; return the input of the laws."""
         snapshot = place.batch.snapshot(place.row)
         self._inbox, self._pairing, self._zones = received.inbox, pairing, received.zones
@@ -297,8 +303,8 @@ class Cycle:
             are_declared=begun.upstream.indicators is not None,
             sampled=place.sampled,
         )
-        new = (each.message for each in received.inbox.reports.values() if each.arrived_s == snapshot.t_s)
-        self.requests = self.requests.after(snapshot.ids, new)
+        new = (each.message for each in received.inbox.reports.values() if each.arrived_s == now_s)
+        self.requests = self.requests.after(begun.declared.ids, new)
         return Observed(
             upstream=begun.upstream,
             due=Due(
@@ -309,9 +315,12 @@ class Cycle:
                 row=place.row,
             ),
             refusals=received.refusals,
+            ended_per_s=place.ended_per_s,
         )
 
-    def conclude(self, observed: Observed, stepped: StepResult, *, term: int, issued_at_ms: int) -> Outcome:
+    def conclude(
+        self, observed: Observed, stepped: StepResult, *, now_s: float, term: int, issued_at_ms: int
+    ) -> Outcome:
         """End a tick: keep the laws' memories, and return the outcome of their decisions."""
         upstream, snapshot = observed.upstream, observed.due.snapshot
         self._memories = stepped.memories
@@ -319,7 +328,7 @@ class Cycle:
         if upstream.blend is not None:
             decision = blend(decision, stepped.decisions[upstream.blend.law], upstream.blend.percent)
         if term != self._order[0]:
-            self._led_since_s = snapshot.t_s
+            self._led_since_s = now_s
         self._order = (term, self.generation + 1)
         table = self._tables.build(
             decision,
@@ -327,18 +336,18 @@ class Cycle:
             term=term,
             generation=self.generation,
             issued_at_ms=issued_at_ms,
-            reporters=self._present(upstream),
+            reporters=self._present(),
             zones=None if self._zones is None else self._followed.zones,
         )
-        self._carried = self._carried.after(snapshot.completed, snapshot.failed, snapshot.tick_s)
+        self._carried = self._carried.after(observed.ended_per_s, self.tick_s)
         outcome = Outcome(
             table=table,
             decision=decision,
             shadows={name: stepped.decisions[name] for name in upstream.shadows},
             snapshot=snapshot,
             inbox=self._inbox,
-            now_s=snapshot.t_s,
-            load_balancers=self._reporting(upstream),
+            now_s=now_s,
+            load_balancers=self._reporting(),
             undeclared=frozenset(self._undeclared.heard_s),
             led_since_s=self._led_since_s,
             read_since_s=self._read_since_s,
@@ -354,7 +363,8 @@ class Cycle:
         """Follow the declaration if it has changed; keep the memories of the laws that are still there."""
         if self.declaration is self._followed.declaration:
             return
-        before, self._followed = self._followed, FollowedDeclaration(self.name, self.declaration)
+        before = self._followed
+        self._followed = FollowedDeclaration(self.name, self.declaration, self._load_balancers)
         if self._followed.zones != before.zones:
             self._zones = None
         self._memories = {law: memory for law, memory in self._memories.items() if law in self._followed.laws}
@@ -378,7 +388,8 @@ class Cycle:
         )
 
     def _reports(self, values: Mapping[str, bytes], lbs: Iterable[str]) -> dict[str, bytes | None]:
-        return {lb: values.get(wire.traffic_key(self.name, lb)) for lb in lbs}
+        keys = self._followed.report_keys
+        return {lb: values.get(keys.get(lb) or wire.traffic_key(self.name, lb)) for lb in lbs}
 
     def _pins(self, upstream: Upstream, pins: Floats) -> Floats:
         """Return pins in per cent, k, on the scale S of the deciding law."""

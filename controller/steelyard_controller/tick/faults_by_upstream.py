@@ -61,17 +61,19 @@ class UpstreamFaults:
             self._events.setdefault(("refused", change.alike), []).append((cycle.name, str(change)))
         for line in cycle.balancer_changes:
             self._events.setdefault(("load balancer", line), []).append((cycle.name, line))
-        faults = self.of(cycle.name)
-        for part, fault in cycle.faults.items():
-            faults.note(part, fault)
-        faults.note("terms", upstream_faults.terms(outcome))
+        faults, found = self.of(cycle.name), cycle.faults
+        found["terms"] = upstream_faults.terms(outcome)
+        if faults.now or any(found.values()):  # Most of thousands of upstreams have no fault.
+            for part, fault in found.items():
+                faults.note(part, fault)
 
     def note_tick(self, cycle: Cycle, error: Exception | None) -> None:
         """Note that an upstream has its table (None), or why not: a failure to publish it, or a bug."""
         faults = self.of(cycle.name)
         if error is None or not is_bug(error):
-            faults.note("publishing", None if error is None else str(error))
-            faults.note("tick", None)
+            if error is not None or faults.now:
+                faults.note("publishing", None if error is None else str(error))
+                faults.note("tick", None)
             return
         # The upstream keeps its last table, and the others have theirs.
         cycle.failures += 1

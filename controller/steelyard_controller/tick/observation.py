@@ -33,16 +33,16 @@ def observe(begun: Sequence[tuple[Cycle, Begun]], now_s: float) -> list[Observed
     )
     places = build_batches([each.snapshot for each in received], due, now_s=now_s, tick_s=tick_s)
     return [
-        _kept(cycle, each, its, pairing, place)
+        _kept(cycle, each, its, pairing, place, now_s)
         for (cycle, each), its, pairing, place in zip(begun, received, pairings, places, strict=True)
     ]
 
 
 def _kept(
-    cycle: Cycle, begun: Begun, received: TakenUp, pairing: WindowPairing, place: Place
+    cycle: Cycle, begun: Begun, received: TakenUp, pairing: WindowPairing, place: Place, now_s: float
 ) -> Observed | Exception:
     try:
-        return cycle.keep(begun, received, pairing, place)
+        return cycle.keep(begun, received, pairing, place, now_s=now_s)
     except Exception as error:
         return error
 

@@ -33,7 +33,8 @@ from steelyard_protocol.sample_record import INDICATOR_NAME, INDICATORS, MAX_FUR
 from steelyard_protocol.traffic_report import TrafficReport
 
 from steelyard_controller.declarations.upstream import IN_FLIGHT_INDICATOR, Peer
-from steelyard_controller.laws.snapshot import Batch, Bools, Floats, Ints, Snapshot
+from steelyard_controller.laws.headroom import ended_per_s
+from steelyard_controller.laws.snapshot import Batch, Bools, Floats, Ints, Snapshot, stacked
 from steelyard_controller.messages import newest_samples
 from steelyard_controller.messages.inbox import Inbox
 from steelyard_controller.messages.received import Received
@@ -68,11 +69,16 @@ class SnapshotInput(NamedTuple):
 
 
 class Place(NamedTuple):
-    """An upstream's row of a batch; `sampled`: some of its samples are new."""
+    """An upstream's row of a batch.
+
+    sampled       some of its samples are new
+    ended_per_s   requests per second that ended in the tick; NaN: not reported
+    """
 
     batch: Batch
     row: int
     sampled: bool
+    ended_per_s: float
 
 
 def build_snapshot(
@@ -91,8 +97,8 @@ def build_snapshot(
     declared = DeclaredColumns.of(peers, knees, max_conns)
     inbox = replace(inbox, samples=inbox.samples.aligned(declared.places))
     due = arrived_samples([inbox.samples], now_s=now_s)
-    ((batch, row, _),) = build_batches([SnapshotInput(declared, inbox)], due, now_s=now_s, tick_s=tick_s)
-    return batch.snapshot(row)
+    (place,) = build_batches([SnapshotInput(declared, inbox)], due, now_s=now_s, tick_s=tick_s)
+    return place.batch.snapshot(place.row)
 
 
 def build_batches(
@@ -105,7 +111,9 @@ def build_batches(
     alike: dict[tuple[int, tuple[str, ...]], list[int]] = defaultdict(list)
     for number, each in enumerate(inputs):
         alike[len(each.declared.ids), each.declared.indicators].append(number)
-    flat = _sample_columns(due) | _traffic_columns(inputs, now_s=now_s, tick_s=tick_s)
+    current = [current_reports(each.inbox, now_s=now_s, tick_s=tick_s) for each in inputs]
+    loaded = {number for number, its in enumerate(current) for each in its if each.message.loads}
+    flat = _sample_columns(due) | _traffic_columns(inputs, current, tick_s=tick_s)
     sizes = [len(each.declared.ids) for each in inputs]
     first = np.cumsum([0, *sizes])
     places: dict[int, Place] = {}
@@ -121,21 +129,22 @@ def build_batches(
             tick_s=tick_s,
             report_age_ticks=0,
             utilization=_utilization(due, rows, indicators),
-            knees=np.array([each.declared.knees for each in some]),
-            baseline=np.array([each.declared.baseline for each in some]),
-            eligible=np.array([each.declared.eligible for each in some]),
+            knees=stacked([each.declared.knees for each in some]),
+            baseline=stacked([each.declared.baseline for each in some]),
+            eligible=stacked([each.declared.eligible for each in some]),
             pinned=_given([each.pinned for each in some], count),
             published=_given([each.published for each in some], count),
             **columns,
         )
         is_due = due.is_due[rows]
         by_in_flight = IN_FLIGHT_INDICATOR in indicators
-        sampled = np.logical_or.reduce(is_due, axis=1)
-        for row, (number, each) in enumerate(zip(numbers, some, strict=True)):
-            new = [report.message for report in each.inbox.reports.values() if report.arrived_s == now_s]
-            if by_in_flight or any(report.loads for report in new):
-                _take_in_band(batch, row, each, new, is_due[row], now_s=now_s, tick_s=tick_s)
-            places[number] = Place(batch, row, bool(sampled[row]))
+        sampled: list[bool] = np.logical_or.reduce(is_due, axis=1).tolist()
+        ended: list[float] = ended_per_s(batch.completed, batch.failed, tick_s).tolist()
+        for row, number in enumerate(numbers):
+            if by_in_flight or number in loaded:
+                new = [report.message for report in current[number] if report.arrived_s == now_s]
+                _take_in_band(batch, row, inputs[number], new, is_due[row], now_s=now_s, tick_s=tick_s)
+            places[number] = Place(batch, row, sampled[row], ended[row])
     return [places[number] for number in range(len(inputs))]
 
 
@@ -244,14 +253,15 @@ def _mean(values: Sequence[tuple[int, float | UnsetType]]) -> float | None:
     return sum(weight * value for weight, value in known) / weights if known else None
 
 
-def _traffic_columns(inputs: Sequence[SnapshotInput], *, now_s: float, tick_s: float) -> dict[str, Floats]:
-    """Return the snapshots' columns from the traffic reports by name, N peers each."""
+def _traffic_columns(
+    inputs: Sequence[SnapshotInput], current: Sequence[Sequence[Received[TrafficReport]]], *, tick_s: float
+) -> dict[str, Floats]:
+    """Return the snapshots' columns from the current traffic reports by name, N peers each."""
     sizes = [len(each.declared.ids) for each in inputs]
     first, count = np.cumsum([0, *sizes]), sum(sizes)
     # The last place takes the figures of servers that are not among the peers.
     completed, failed, in_flight, latencies_s, timed, cost = np.zeros((6, count + 1))
     reported = np.zeros(count + 1, dtype=bool)
-    current = [current_reports(each.inbox, now_s=now_s, tick_s=tick_s) for each in inputs]
     # One report of each upstream at a time, so that each sum is in the order of the load balancers.
     for turn in range(max(map(len, current), default=0)):
         numbers = [number for number, its in enumerate(current) if len(its) > turn]
@@ -266,9 +276,7 @@ def _traffic_columns(inputs: Sequence[SnapshotInput], *, now_s: float, tick_s: f
         rows = np.where(places < 0, count, places + first[numbers].repeat(lengths))
         per_tick = np.array([tick_s / report.interval_s for report in reports]).repeat(lengths)
         done = _joined(report.completed for report in reports)
-        median_ms = _joined(report.latency_p50_ms for report in reports)
-        mean_ms = _joined(report.latency_ms for report in reports)
-        latency_ms = np.where(np.isnan(median_ms), mean_ms, median_ms)
+        latency_ms = _latency_ms(reports)
         has_latency = ~np.isnan(latency_ms)
         reported[rows] = True
         completed[rows] += done * per_tick
@@ -276,13 +284,25 @@ def _traffic_columns(inputs: Sequence[SnapshotInput], *, now_s: float, tick_s: f
         in_flight[rows] += _joined(report.in_flight for report in reports)
         latencies_s[rows] += np.where(has_latency, done * latency_ms / 1000, 0.0)
         timed[rows] += np.where(has_latency, done, 0.0)
-        costs = (report.cost or [np.nan] * len(report.ids) for report in reports)
-        cost[rows] += _joined(costs) * per_tick
+        if any(report.cost for report in reports):
+            costs = (report.cost or [np.nan] * len(report.ids) for report in reports)
+            cost[rows] += _joined(costs) * per_tick
+        else:
+            cost[rows] = np.nan
     latency_s = np.divide(latencies_s, timed, out=np.full(count + 1, np.nan), where=timed > 0)
     completed[~reported] = np.nan
     cost[~reported] = np.nan
     columns = {"completed": completed, "failed": failed, "in_flight": in_flight, "latency_s": latency_s}
     return {name: column[:count] for name, column in {**columns, "cost": cost}.items()}
+
+
+def _latency_ms(reports: Sequence[TrafficReport]) -> Floats:
+    """Return the medians of these reports one after the other; without a median, the mean."""
+    mean_ms = _joined(report.latency_ms for report in reports)
+    if all(report.latency_p50_ms.count(None) == len(report.ids) for report in reports):
+        return mean_ms
+    median_ms = _joined(report.latency_p50_ms for report in reports)
+    return np.where(np.isnan(median_ms), mean_ms, median_ms)
 
 
 def _joined(columns: Iterable[Sequence[float | None]]) -> Floats:

@@ -41,8 +41,9 @@ class TakenUp(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """The input of the laws at a tick."""
+    """The input of the laws at a tick, and the requests that ended per second (NaN: not reported)."""
 
     upstream: Upstream
     due: Due
     refusals: list[RefusalChange]
+    ended_per_s: float

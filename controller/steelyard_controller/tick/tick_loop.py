@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from opentelemetry.trace import Tracer
 from steelyard_protocol import balancer_runs, wire
@@ -58,8 +59,7 @@ class _Tick:
     failed: list[Cycle]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Ticked:
+class _Ticked(NamedTuple):
     """An upstream's outcome, and the CPU seconds of its tick without the saving."""
 
     cycle: Cycle

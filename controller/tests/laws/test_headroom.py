@@ -10,7 +10,7 @@ import pytest
 from steelyard_controller import laws
 from steelyard_controller.laws.blend import blend
 from steelyard_controller.laws.decision import Decision
-from steelyard_controller.laws.headroom import PATIENCE_TICKS, Carried, Headroom, headroom
+from steelyard_controller.laws.headroom import PATIENCE_TICKS, Carried, Headroom, ended_per_s, headroom
 from steelyard_controller.laws.snapshot import Floats
 
 from testing.fluid_model import Servers
@@ -176,18 +176,24 @@ def test_the_carried_rate_is_all_ended_requests_smoothed() -> None:
     carried = Carried()
     for _ in range(200):
         for count in (90.0, 110.0):
-            carried = carried.after(np.array([count, np.nan]), np.array([10.0, 0.0]), 1.0)
+            ended = ended_per_s(np.array([count, np.nan]), np.array([10.0, 0.0]), 1.0)
+            carried = carried.after(float(ended), 1.0)
     assert carried.per_s == pytest.approx(110, rel=0.01)
-    assert Carried().after(np.array([50.0]), np.array([0.0]), 0.5).per_s == 100
+    assert Carried().after(100.0, 0.5).per_s == 100
+
+
+def test_the_ended_requests_of_several_upstreams_are_counted_at_once() -> None:
+    completed = np.array([[50.0, np.nan], [np.nan, np.nan], [1.0, 2.0]])
+    ended = ended_per_s(completed, np.array([[5.0, 0.0], [0.0, 0.0], [3.0, 4.0]]), 0.5)
+    assert np.array_equal(ended, [110.0, np.nan, 20.0], equal_nan=True)
 
 
 def test_a_late_report_changes_nothing_and_none_is_not_known() -> None:
-    nothing = np.array([np.nan]), np.array([0.0])
     carried = Carried(per_s=80.0)
     for _ in range(PATIENCE_TICKS):
-        carried = carried.after(*nothing, 1.0)
+        carried = carried.after(np.nan, 1.0)
         assert carried.per_s == 80
-    silent = carried.after(*nothing, 1.0).per_s
+    silent = carried.after(np.nan, 1.0).per_s
     assert silent is None
     said = of(decided(0.3), carries_per_s=silent)
     assert said.could_carry_per_s is not None

@@ -10,7 +10,7 @@ from math import ceil
 
 import numpy as np
 from steelyard_controller.laws.decision import Decision
-from steelyard_controller.laws.headroom import Carried, headroom
+from steelyard_controller.laws.headroom import Carried, ended_per_s, headroom
 from steelyard_controller.laws.snapshot import Snapshot
 
 from steelyard_simulator.engine import Engine
@@ -36,7 +36,8 @@ class Pool:
 
     def note(self, decision: Decision, snapshot: Snapshot, cpu: Floats) -> None:
         """Record the use of the running servers after a tick."""
-        self._carried = self._carried.after(snapshot.completed, snapshot.failed, snapshot.tick_s)
+        ended = ended_per_s(snapshot.completed, snapshot.failed, snapshot.tick_s)
+        self._carried = self._carried.after(float(ended), snapshot.tick_s)
         share = decision.published / decision.published.sum()
         room = headroom(decision, (), share, share > 0, self._carried.per_s)
         if self._by == "cpu":
