@@ -131,7 +131,7 @@ local function check_one(self, name, peer, settings)
     elseif self.health:mark(name, peer, kind, why or "its checks failed", keep_s) then
         log(name, peer, "falls: " .. (why or "its checks failed"))
     else
-        self.health:prolong(name, peer, kind, why, keep_s)
+        self.health:renew(name, peer, kind, why, keep_s)
     end
 end
 

@@ -131,17 +131,19 @@ function _M:mark(upstream, peer, kind, why, ttl_s, half_open_s)
 end
 
 
---- Let an existing mark last `ttl_s` from now. Return true; nil if there is none, or the shared dict has no room.
+--- Let an existing mark last `ttl_s` from now, longer or shorter than before. Return true; nil if there is none, or the shared dict has no room.
 -- @param why its new reason; nil: keep the old one
-function _M:prolong(upstream, peer, kind, why, ttl_s)
+function _M:renew(upstream, peer, kind, why, ttl_s)
     local key = mark_key(upstream, peer.id, kind)
     local mark = mark_at(self.dict, key)
     if not mark then
         return
     end
     why = why or mark.reason
+    local ends_s = clock.monotonic() + ttl_s
     local marked = self.dict:set(key, packed(mark.address, why, ttl_s, 0), ttl_s, SPARE_S)
-    if why ~= mark.reason then
+    -- A worker looks again at the end that it has seen, so it finds a later end by itself, and an earlier one too late.
+    if why ~= mark.reason or ends_s < mark.until_s then
         announce(self, upstream, peer.id)
     end
     return marked or nil

@@ -56,7 +56,7 @@ function _M.mark(name, server, how, seconds)
         seconds = seconds or FOREVER_S
         local marked = health:mark(name, peer, peer_health.MARKED, "marked down", seconds)
         if marked == false then
-            marked = health:prolong(name, peer, peer_health.MARKED, nil, seconds)
+            marked = health:renew(name, peer, peer_health.MARKED, nil, seconds)
         end
         if not marked then
             return nil, "the shared dict has no room for the mark: " .. worker.dict:remedy()
