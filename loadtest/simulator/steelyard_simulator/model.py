@@ -92,6 +92,15 @@ class Failing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Late:
+    """For a time, each request is answered `by_s` later, with nothing busy."""
+
+    start_s: float
+    end_s: float
+    by_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
     """One server.
 
@@ -113,6 +122,7 @@ class Server:
     background: tuple[Background, ...] = ()
     steps: tuple[Step, ...] = ()
     failing: tuple[Failing, ...] = ()
+    late: tuple[Late, ...] = ()
     away: tuple[tuple[float, float], ...] = ()
     zone: int = 0
 

@@ -163,7 +163,7 @@ class SimulatedServer:
     @property
     def entrance(self) -> Callable[[float, Request], object]:
         """The function that takes a request: `entrance(now_s, request)`."""
-        return self._enter if self._server.failing else self._advance
+        return self._enter if self._server.failing or self._server.late else self._advance
 
     def _enter(self, now_s: float, request: Request) -> None:
         for failing in self._server.failing:
@@ -171,7 +171,11 @@ class SimulatedServer:
                 request.ok = False
                 self._engine.at(now_s + failing.after_s, self._answered, request)
                 return
-        self._advance(now_s, request)
+        by_s = sum(late.by_s for late in self._server.late if late.start_s <= now_s < late.end_s)
+        if by_s > 0:
+            self._delay(now_s, request, by_s)
+        else:
+            self._advance(now_s, request)
 
     def _delay(self, now_s: float, request: Request, work_s: float) -> None:
         self._engine.at(now_s + work_s, self._advance, request)

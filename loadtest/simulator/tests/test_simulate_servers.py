@@ -10,6 +10,7 @@ from steelyard_simulator.model import (
     Case,
     Draw,
     Failing,
+    Late,
     PeriodicClients,
     Server,
     Step,
@@ -95,6 +96,24 @@ def test_requests_fail_while_the_server_fails_and_are_not_served() -> None:
     result = run(case, 1)
     assert (result.arrived, result.served, result.failed) == (10, 7, 3)
     assert len(result.latency_ms) == 7
+
+
+LATE_TWICE = (Late(start_s=2.0, end_s=5.0, by_s=0.5), Late(start_s=4.5, end_s=6.0, by_s=0.25))
+
+
+def test_requests_are_answered_late_while_the_server_is_late_and_keep_it_no_busier() -> None:
+    case = Case(
+        servers=(
+            Server(late=(Late(start_s=2.0, end_s=5.0, by_s=0.5), Late(start_s=4.5, end_s=6.0, by_s=0.25))),
+        ),
+        clients=PeriodicClients(clients=1, interval_s=1.25, requests=6),
+        work=Work(cpu=seconds(0.1)),
+        duration_s=20,
+        balancing=Balancing(law=None, picker="random"),
+    )
+    result = run(case, 1)
+    assert result.sent_s.tolist() == [0, 1.25, 2.5, 3.75, 5.0, 6.25]
+    assert [round(latency) for latency in result.latency_ms] == [100, 100, 600, 600, 350, 100]
 
 
 @pytest.mark.parametrize("draw", [Draw(mean_s=2.0), Draw(mean_s=2.0, shape="lognormal", cv=0.5)])
