@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 
@@ -125,6 +126,20 @@ def test_hcl_goes_by_the_latency_that_requests_met_whichever_worker_they_had(rig
     edge.wait_for(1)
     # Two requests find it slow, and again every 10 s: on a busy machine 40 requests may take that long.
     assert edge.shares(40).get("slow", 0) <= 8
+
+
+def test_a_server_that_was_slow_for_a_moment_is_soon_used_again(rig: Rig) -> None:
+    slow, *others = (rig.backend(name) for name in "abcde")
+    slow.delays_s["/"] = 3
+    rig.publish(rows(*((each, 1) for each in (slow, *others))), generation=1, picker="vnswrr2")
+    edge = rig.edge()
+    edge.wait_for(1)
+    with ThreadPoolExecutor(10) as clients:
+        list(clients.map(edge.get, ["/"] * 20))
+    assert edge.shares(20).get("a", 0) <= 1
+    slow.delays_s["/"] = 0
+    # By its fading latency alone, it was left out for 50 s.
+    rig.wait_until(lambda: edge.shares(20).get("a", 0) >= 3, "all have their share")
 
 
 def test_a_killed_worker_leaves_nothing_in_flight(rig: Rig) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from steelyard_loadtest.machine import picker_list
 from steelyard_simulator import pickers
-from steelyard_simulator.model import Balancing, Case, Draw, OpenClients, Server, Work
+from steelyard_simulator.model import Balancing, Case, Draw, Late, OpenClients, Server, Work
 from steelyard_simulator.pickers import Picker
 from steelyard_simulator.pickers.comparison_pickers import LeastTime, PeakEwma
 from steelyard_simulator.run import run
@@ -129,6 +129,21 @@ def test_a_peak_keeps_requests_away_for_a_while(name: str, believed_after: int) 
     # Ten seconds: 50 ms have faded to 18, still more than 5. The product's picker believes the second answer.
     assert chosen[4] == believed_after
     assert min(chosen[server] for server in range(4)) > 100
+
+
+def test_a_server_that_was_slow_for_three_seconds_is_soon_used_again() -> None:
+    slow = Server(late=(Late(start_s=30.0, end_s=33.0, by_s=0.3),))
+    case = Case(
+        servers=(slow, Server(), Server(), Server(), Server()),
+        clients=OpenClients(rate_per_s=160),
+        work=Work(cpu=Draw(mean_s=0.0022, shape="constant")),
+        duration_s=42.0,
+    )
+    result = run(case, 1)
+    asked, t_s = result.ticks.picks[:, 0], result.ticks.t_s
+    # By its latency alone it had none in these seconds: 300 ms fade in half a minute.
+    assert asked[t_s > 38.0].min() >= 24
+    assert asked[(t_s > 32.0) & (t_s < 33.0)].sum() <= 2
 
 
 def test_a_picker_s_clock_is_nginx_s_so_the_first_latency_that_is_confirmed_counts_in_full() -> None:

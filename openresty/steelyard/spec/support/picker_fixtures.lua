@@ -29,7 +29,7 @@ end
 
 
 --- Peer stats of rows: cell -> { in_flight =, latency =, peak =, failing = }, each 0 by default. The latency is that of
--- every level.
+-- every level. `rested = true`: a slow server that may be tried again.
 function _M.stats(rows)
     local stats = { rows = rows or {}, keep_levels = function() end }
     for _, name in ipairs({ "in_flight", "latency", "peak", "failing" }) do
@@ -38,6 +38,9 @@ function _M.stats(rows)
         end
     end
     stats.latency_at = stats.latency
+    function stats.may_be_tried(_, cell)
+        return stats.rows[cell].rested == true
+    end
     return stats
 end
 

@@ -10,12 +10,14 @@
 --   peak        P = max(s, P f + s (1 - f))                 Peak EWMA, as in Finagle
 --   failing     F = F f + ALPHA (failed - F f)
 --
--- All three fade by f when read. So a server without requests, because it was slow or failed, is tried again. The
--- sample s is the lesser of the last two latencies, so one request can do no harm. L and P are known from the second
--- on. One latency of 10 s (a long poll, a report for a year) between two of 1 ms moves neither. A slow server shows
--- after two answers, and a recovered one after one. A cell begins on a cache line of its own, because with thousands
--- of servers a pick waits for that line. So the latency by level (core/latency_by_level) is behind all cells, and is
--- kept only if a picker asked for it: other pickers never touch its line.
+-- All three fade by f when read. So a server without requests, because it was slow or failed, is tried again (one that
+-- was slow even earlier: core/slow_servers). The sample s is the lesser of the last two latencies, so one request can
+-- do no harm. L and P are known from the second on. One latency of 10 s (a long poll, a report for a year) between two
+-- of 1 ms moves neither. A slow server shows after two answers, and a recovered one after one.
+--
+-- A cell begins on a cache line of its own, because with thousands of servers a pick waits for that line. So the
+-- latency by level (core/latency_by_level) is behind all cells, and is kept only if a picker asked for it: other
+-- pickers never touch its line.
 --
 -- If requests have unequal costs (core/request_cost), by_cost() is the same stats with weights in the place of
 -- requests in flight. The weight of a request beyond 1 is in columns of their own behind all else, read through
@@ -31,6 +33,7 @@
 
 local ffi = require "ffi"
 local latency_by_level = require "steelyard.core.latency_by_level"
+local slow_servers = require "steelyard.core.slow_servers"
 
 local exp, max, min = math.exp, math.max, math.min
 
@@ -39,6 +42,9 @@ local TAU_S = 10
 
 -- The part of one sample in an average: four failures in a row make it 59 %.
 local ALPHA = 0.2
+
+-- If a slow server is tried after a second or more, and is this much quicker than remembered, it is well again.
+local RESTED, QUICKER = exp(-1 / TAU_S), 5
 
 -- nginx counts whole milliseconds: 0 is taken for half a millisecond, because 0 means "not known" here.
 local LEAST_MS = 0.5
@@ -112,6 +118,7 @@ function _M.new(memory, workers, cells, column, highest)
         by_level = nil, -- set by keep_levels()
         priced = nil, -- set by by_cost()
         reported = nil, -- set by note_reported()
+        slow = slow_servers.new(),
     }, mt)
     for cell = 0, self.highest do
         self.levels[cell * 2 * self.stride + column] = 0
@@ -252,10 +259,13 @@ function _M:observe(cell, latency_ms, ok, now, in_flight)
         floats[FLOATS_PER_DOUBLE * i + LAST] = latency_ms
         if last > 0 then
             local lesser = min(last, latency_ms)
+            local kept = f
             if latency == 0 then
-                f = 0 -- the first known latency counts in full
+                f, kept = 0, 0 -- the first known latency counts in full
+            elseif f < RESTED and QUICKER * lesser < latency * f and self.slow:is_over(cell) then
+                kept = 0
             end
-            doubles[i + LATENCY] = latency + max(ALPHA, 1 - f) * (lesser - latency)
+            doubles[i + LATENCY] = latency + max(ALPHA, 1 - kept) * (lesser - latency)
             doubles[i + PEAK] = lesser > peak and lesser or peak * f + lesser * (1 - f)
             return
         end
@@ -274,6 +284,12 @@ end
 --- Return the latency of the last successful try in ms, at any age; 0 if there was none.
 function _M:last_latency(cell)
     return self.floats[FLOATS_PER_DOUBLE * cell * self.stride + LAST]
+end
+
+
+--- Whether a server whose latency is found too long now may be tried again.
+function _M:may_be_tried(cell, now)
+    return self:own(cell) == 0 and self.slow:may_be_tried(cell, now, self:last_at(cell))
 end
 
 
@@ -327,6 +343,7 @@ function _M:forget(cell)
         self.doubles[i + field] = 0
     end
     self:set_others(cell, 0)
+    self.slow:forget(cell)
     if self.reported then
         self:note_reported(cell, 0, 0)
     end

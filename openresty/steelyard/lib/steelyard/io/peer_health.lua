@@ -131,7 +131,8 @@ function _M:mark(upstream, peer, kind, why, ttl_s, half_open_s)
 end
 
 
---- Let an existing mark last `ttl_s` from now, longer or shorter than before. Return true; nil if there is none, or the shared dict has no room.
+--- Let an existing mark last `ttl_s` from now, longer or shorter than before. Return true; nil if there is none, or the
+-- shared dict has no room.
 -- @param why its new reason; nil: keep the old one
 function _M:renew(upstream, peer, kind, why, ttl_s)
     local key = mark_key(upstream, peer.id, kind)

@@ -87,6 +87,11 @@ describe("least_conn", function()
         assert.equal("a", rival(5))
     end)
 
+    it("tries a slow idle peer that has rested", function()
+        local rows = { { latency = 51, rested = true }, { latency = 10, in_flight = 1 } }
+        assert.equal("a", picker_of(peers("a", 1, "b", 1), rows, fixtures.scripted(2, 1)):pick().id)
+    end)
+
     it("knows the slow one under equal load, too", function()
         local rows = { { latency = 51, in_flight = 1 }, { latency = 10, in_flight = 1 }, { in_flight = 2 } }
         assert.equal("b b b", fixtures.ids(picker_of(peers("a", 1, "b", 1, "c", 1), rows), 3))

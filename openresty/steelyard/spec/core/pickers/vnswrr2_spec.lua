@@ -47,6 +47,12 @@ describe("vnswrr2", function()
         assert.equal("a", duel({ latency = 51 }, { in_flight = 1 })) -- b is unknown
     end)
 
+    it("tries a slow idle peer that has rested, in its turn", function()
+        assert.equal("a", duel({ latency = 51, rested = true }, { latency = 10 }))
+        assert.equal("a", duel({ latency = 51, rested = true }, { latency = 10, in_flight = 1 }))
+        assert.equal("a", duel({ latency = 10 }, { latency = 51, rested = true }))
+    end)
+
     it("avoids a failing peer, at any number in flight", function()
         assert.equal("b", duel({ failing = 0.51 }, { in_flight = 1000, latency = 1000 }))
         assert.equal("a", duel({ in_flight = 1000 }, { failing = 0.51 }))

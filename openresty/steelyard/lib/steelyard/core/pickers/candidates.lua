@@ -15,7 +15,8 @@
 --            in flight and one more. A slow server is idle because nothing waits for it: in bursts, it would get a
 --            request whenever the fast ones are busy.
 --
--- Latency and failures fade within 10 s without requests, so the losing peer is tried again.
+-- Failures fade within 10 s without requests, so the losing peer is tried again. A slow one is tried after as long as
+-- it has been slow (core/slow_servers).
 --
 -- If other load balancers exchange their requests in flight (core/others_in_flight), a pick begins with the value of
 -- those figures. A peer's requests in flight then include theirs, and fewer peers are looked at. Without an exchange,
@@ -267,10 +268,12 @@ function _M.is_idle(stats, peer, now)
 end
 
 
---- Whether the peer's latency is far above the other's.
+--- Whether the peer's latency is far above the other's, and it is not yet time to try it again.
 function _M.slower(stats, peer, other, now)
     local least = stats:latency(other.cell, now)
-    return least > 0 and stats:latency(peer.cell, now) > SLOWER_RATIO * max(least, CLOCK_MS)
+    return least > 0
+        and stats:latency(peer.cell, now) > SLOWER_RATIO * max(least, CLOCK_MS)
+        and not stats:may_be_tried(peer.cell, now)
 end
 
 

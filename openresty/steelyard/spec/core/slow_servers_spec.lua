@@ -1,0 +1,62 @@
+local peer_stats = require "steelyard.core.peer_stats"
+local slow_servers = require "steelyard.core.slow_servers"
+
+-- A time after 1970.
+local T = 1e9
+
+
+--- The seconds from T at which a slow server is tried, if its turn comes each 0.1 s and an answer takes 0.3 s.
+local function tried_at(until_s)
+    local slow, last_at, tries = slow_servers.new(), T, {}
+    for turn = 0, until_s * 10 do
+        local now = T + turn / 10
+        if now >= last_at and slow:may_be_tried(1, now, last_at) then
+            tries[#tries + 1] = turn / 10
+            last_at = now + 0.3
+        end
+    end
+    return tries
+end
+
+
+describe("a slow server", function()
+    it("is tried after a second, and then after as long as it has been slow", function()
+        assert.same({ 1, 2.6, 5.8, 12.2, 25 }, tried_at(40))
+    end)
+
+    it("begins anew if it was not found slow for a minute, and in another server's cell", function()
+        local slow = slow_servers.new()
+        assert.is_false(slow:may_be_tried(1, T, T))
+        assert.is_false(slow:may_be_tried(1, T + 30, T + 20))
+        assert.is_true(slow:may_be_tried(1, T + 91, T + 90))
+        assert.is_false(slow:may_be_tried(2, T, T))
+        slow:forget(2)
+        assert.is_true(slow:may_be_tried(2, T + 31, T + 30))
+    end)
+
+    it("does not rest for ever if the clock is set back", function()
+        local slow = slow_servers.new()
+        assert.is_false(slow:may_be_tried(1, T, T))
+        assert.is_false(slow:may_be_tried(1, T - 100, T))
+        assert.is_true(slow:may_be_tried(1, T + 1, T))
+    end)
+
+    it("is well after one quick answer to such a try", function()
+        local stats = peer_stats.new(peer_stats.local_memory(3, 2), 2, 3, 0)
+        for _ = 1, 2 do
+            stats:observe(1, 300, true, T)
+            stats:observe(2, 300, true, T)
+        end
+        assert.is_false(stats:may_be_tried(1, T))
+        assert.is_true(stats:may_be_tried(1, T + 3))
+        stats:raise(1)
+        assert.is_false(stats:may_be_tried(1, T + 3)) -- one at a time
+        stats:lower(1)
+        stats:observe(1, 2, true, T + 3)
+        stats:observe(2, 2, true, T + 3) -- never found slow: one quick answer proves nothing
+        assert.equal(2, stats:latency(1, T + 3))
+        assert.is_true(stats:latency(2, T + 3) > 200)
+        stats:observe(1, 300, true, T + 6)
+        assert.is_true(stats:latency(1, T + 6) < 5)
+    end)
+end)
