@@ -12,7 +12,7 @@ from steelyard_loadtest.scenario.algorithms import (
 )
 from steelyard_loadtest.scenario.definition import Drift, Server, Takeover
 from steelyard_loadtest.scenario.file import ScenarioError, parse
-from steelyard_loadtest.scenario.find import FILES, NAMES, find
+from steelyard_loadtest.scenario.find import BREAKERS, FILES, NAMES, expanded, find
 
 MINE = """
 title = "T"
@@ -63,6 +63,12 @@ def test_every_scenario_of_ours_compares_the_default_with_peers_that_adapt_and_t
 
 def test_every_file_has_its_place_in_the_order() -> None:
     assert {path.stem for path in FILES.glob("*.toml")} == set(NAMES)
+
+
+def test_scenarios_with_pass_marks_have_a_word_that_stands_for_them() -> None:
+    assert {name for name in NAMES if find(name, quick=True).marks} == set(BREAKERS)
+    assert expanded(["churn", "breakers", "fails-fast"]) == ("churn", *BREAKERS)
+    assert expanded([]) == ()
 
 
 @pytest.mark.parametrize("name", NAMES)

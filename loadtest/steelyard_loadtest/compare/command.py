@@ -20,7 +20,7 @@ from steelyard_loadtest.reporting.wording import duration
 from steelyard_loadtest.scenario.algorithms import ALGORITHMS, named
 from steelyard_loadtest.scenario.definition import Scenario
 from steelyard_loadtest.scenario.file import ScenarioError
-from steelyard_loadtest.scenario.find import NAMES, NOT_IN_ALL, ORDER, find
+from steelyard_loadtest.scenario.find import BREAKERS, NAMES, NOT_IN_ALL, ORDER, SETS, expanded, find
 
 MARKS = "measured"
 """Marks of the lab's part of a page in docs/."""
@@ -34,6 +34,7 @@ DATAPLANE = Path("bench-results/dataplane/dataplane.csv")
 EPILOG = """
 Scenarios: {scenarios}, and `all` for these;
 {more}, not included in `all`; or a TOML file of your own (docs/guides/load-lab.md).
+`breakers` stands for those with pass marks: {breakers}.
 `inference` runs alone: streamed answers of simulated inference engines (docs/research/inference.md),
 at 70 and 90 % load, 27 minutes a repeat; with --quick at 80 %.
 Each trace has its own results and its own part of a page.
@@ -49,7 +50,9 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "compare",
         help="every algorithm under the same load: tables and plots",
-        epilog=EPILOG.format(scenarios=", ".join(ORDER), more=", ".join(NOT_IN_ALL)),
+        epilog=EPILOG.format(
+            scenarios=", ".join(ORDER), more=", ".join(NOT_IN_ALL), breakers=", ".join(BREAKERS)
+        ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help="scenarios to compare (see below)")
@@ -119,10 +122,9 @@ def _measure(options: argparse.Namespace, out: Path, results: Results) -> None:
 
 
 def _scenarios(options: argparse.Namespace) -> tuple[Scenario, ...]:
-    names = options.scenarios
+    names = expanded(options.scenarios)
     if not names:
-        raise ScenarioError(f"no scenario: choose {', '.join(NAMES)}, all, or a FILE.toml")
-    names = list(ORDER) if names == ["all"] else list(dict.fromkeys(names))
+        raise ScenarioError(f"no scenario: choose {', '.join((*NAMES, *SETS))}, or a FILE.toml")
     scenarios = tuple(find(name, quick=options.quick) for name in names)
     if options.only is None:
         return scenarios

@@ -1,5 +1,6 @@
 """Finds a scenario's file: one of ours by its name, or any by its path."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from steelyard_loadtest.scenario.definition import Scenario
@@ -10,14 +11,7 @@ FILES = Path(__file__).with_name("files")
 ORDER = ("report", "paper", "slow-one", "noisy-neighbour", "io-bound", "churn", "proxy-cost")
 """The order in which `all` runs them: the sources' first."""
 
-NOT_IN_ALL = (
-    "neighbour-near-capacity",
-    "drift",
-    "burnt-haproxy",
-    "burnt-envoy",
-    "worker-pool",
-    "many-balancers",
-    "zones",
+BREAKERS = (
     "fails-fast",
     "slow-then-well",
     "cold-server",
@@ -26,11 +20,31 @@ NOT_IN_ALL = (
     "cold-cache",
     "two-kinds",
     "busy-wait",
+)
+"""Scenarios that break others: each is from a public report, with pass marks (docs/research/breakers.md)."""
+
+NOT_IN_ALL = (
+    "neighbour-near-capacity",
+    "drift",
+    "burnt-haproxy",
+    "burnt-envoy",
+    "worker-pool",
+    "many-balancers",
+    "zones",
     "mixed-fleet",
+    *BREAKERS,
 )
 """Scenarios that are not in `all`: with them `make report` would take over twenty minutes."""
 
 NAMES = (*ORDER, *NOT_IN_ALL)
+
+SETS = {"all": ORDER, "breakers": BREAKERS}
+"""Words that stand for several scenarios."""
+
+
+def expanded(words: Iterable[str]) -> tuple[str, ...]:
+    """Return the scenarios' names, each once, with those that a word of SETS stands for in its place."""
+    return tuple(dict.fromkeys(name for word in words for name in SETS.get(word, (word,))))
 
 
 def find(name: str, *, quick: bool) -> Scenario:
@@ -41,6 +55,6 @@ def find(name: str, *, quick: bool) -> Scenario:
     except (OSError, ValueError) as error:
         if name.endswith(".toml"):
             raise ScenarioError(f"{name} cannot be read: {error}") from None
-        known = ", ".join(NAMES)
+        known = ", ".join((*NAMES, *SETS))
         raise ScenarioError(f"there is no scenario {name!r}; there are {known}, or a FILE.toml") from None
     return parse(path.stem, text, quick=quick)
