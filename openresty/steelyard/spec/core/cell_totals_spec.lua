@@ -76,18 +76,23 @@ describe("the copies of counters", function()
         assert.equal(8, completed(later))
     end)
 
-    it("do not count once a worker of another memory has counted", function()
-        totals:see(0, 0, 9)
-        totals:read(cell, A, counters(7), 10)
-        totals:see(0, 0, 11)
-        assert.equal(7, completed(11))
-        totals:see(11.5, 1, 12)
-        assert.is_nil(completed(12))
-        totals:read(cell, A, counters(8), 12)
-        open():see(11.5, 1, 13) -- another worker
-        assert.equal(8, completed(13))
-        totals:see(0, 1, 14) -- its mark has expired
-        assert.is_nil(completed(14))
+    it("do not count once they are outdated, in any worker", function()
+        for _, outdate in ipairs({ function() open():outdate(cell, A) end, function() open():outdate_all(12) end }) do
+            totals:read(cell, A, counters(7), 11)
+            totals:outdate(cell, B)
+            assert.equal(7, completed(12))
+            outdate()
+            assert.is_nil(completed(12))
+            totals:read(cell, A, counters(8), 12)
+            assert.equal(8, completed(12))
+            totals:forget(cell)
+        end
+    end)
+
+    it("note for all workers which counts of another memory are known", function()
+        assert.same({ 0, 0 }, { totals:known() })
+        totals:know(3, 17.5)
+        assert.same({ 3, 17.5 }, { open():known() })
     end)
 
     it("are of the cell's owner alone", function()

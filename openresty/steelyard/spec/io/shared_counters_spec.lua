@@ -6,11 +6,14 @@ local peer_cells = require "steelyard.core.peer_cells"
 local peer_stats = require "steelyard.core.peer_stats"
 local shared_counters = require "steelyard.io.shared_counters"
 
-local SERVERS = 100
+local SERVERS = 120 -- more than are noted one by one
 local FIELDS = { "completed", "failed", "latency_ms", "untimed" }
 
--- Reads of a run beside those of counters: its last totals, their order, and two marks of workers that leave.
-local FEW = 4
+-- Reads of a run beside those of counters: its last totals, their order, and three marks of workers that leave.
+local FEW = 5
+
+-- Counters of a server, and the index of its cell.
+local OF_A_SERVER = #cell_totals.FIELDS + 1
 
 
 --- A shared dict with room for `room` keys, which counts how often it is read.
@@ -58,8 +61,8 @@ describe("the counts of all workers since the last report", function()
         return { requests = requests, counters = counters }
     end
 
-    local function flush(one, leaving)
-        one.counters:flush(one.requests, function() return { leaving = leaving } end, no_pause)
+    local function flush(one)
+        one.counters:flush(one.requests, {}, no_pause)
     end
 
     --- Count a completed request of 5 ms.
@@ -86,6 +89,7 @@ describe("the counts of all workers since the last report", function()
         for i = 1, SERVERS do
             local address = "127.0.0.1:" .. i
             peers[i] = { address = address, cell = cells:take(address, 1) }
+            dict:set("cell/" .. address, peers[i].cell)
         end
     end)
 
@@ -104,17 +108,54 @@ describe("the counts of all workers since the last report", function()
         assert.is_true(reads <= FEW, reads)
     end)
 
-    it("have what a worker of an earlier memory counts until it leaves", function()
+    it("have what leaving workers of an earlier memory count, for a read of each server with counts", function()
+        local reporting, earlier, third = worker(memory), worker(new_memory()), worker(new_memory())
+        since_last(reporting)
+        earlier.counters:leave()
+        third.counters:leave()
+        for _, expires in ipairs({ false, true }) do
+            complete(earlier, 7)
+            complete(third, 8)
+            flush(earlier)
+            flush(third)
+            flush(third) -- nothing
+            if expires then -- before the next report
+                dict:delete("left_at")
+                dict:delete("left_noted")
+            end
+            local completed, reads = since_last(reporting)
+            assert.same({ [7] = 1, [8] = 1 }, completed)
+            assert.is_true(reads <= FEW + 2 * (OF_A_SERVER + 1), reads)
+            assert.is_true(select(2, since_last(reporting)) <= FEW)
+        end
+    end)
+
+    it("have what leaving workers count for many servers, and often", function()
         local reporting, earlier = worker(memory), worker(new_memory())
         since_last(reporting)
+        earlier.counters:leave()
+        for i = 1, SERVERS do
+            complete(earlier, i)
+        end
+        complete(earlier, 1)
+        flush(earlier)
+        local completed = since_last(reporting)
+        assert.same({ 2, 1, SERVERS }, { completed[1], completed[2], #completed })
+        for _ = 1, SERVERS + 1 do
+            complete(earlier, 7)
+            flush(earlier)
+        end
+        assert.same({ [7] = SERVERS + 1 }, (since_last(reporting)))
+    end)
+
+    it("have what a leaving worker counts whose note found no room", function()
+        local reporting, earlier = worker(memory), worker(new_memory())
+        since_last(reporting)
+        earlier.counters:leave()
         complete(earlier, 7)
-        flush(earlier, true)
+        flush(earlier)
+        dict:delete("left_counts/1")
         assert.same({ [7] = 1 }, (since_last(reporting)))
-        complete(earlier, 8)
-        flush(earlier, true)
-        dict:delete("left_at") -- it expires before the next report
-        assert.same({ [8] = 1 }, (since_last(reporting)))
-        assert.is_true(select(2, since_last(reporting)) <= FEW)
     end)
 
     it("have what a leaving worker of an earlier version counts", function()
@@ -122,6 +163,13 @@ describe("the counts of all workers since the last report", function()
         since_last(reporting)
         dict:incr("completed/" .. peers[9].address, 1, 0)
         dict:set("left_at", 17)
+        assert.same({ [9] = 1 }, (since_last(reporting)))
+        assert.is_true(select(2, since_last(reporting)) <= FEW)
+        local of_this_version = worker(new_memory())
+        of_this_version.counters:leave()
+        flush(of_this_version)
+        dict:incr("completed/" .. peers[9].address, 1, 0)
+        dict:set("left_at", 18)
         assert.same({ [9] = 1 }, (since_last(reporting)))
     end)
 

@@ -4,12 +4,12 @@
 -- takes the text of its key and the dict's lock. A traffic report and ejection need those of all servers each second,
 -- although few may have had a request. So each cell has a copy, which is read in nanoseconds:
 --
---   row 0       when a worker of another memory was last seen to count, and what that was seen by
+--   row 0       which counts by workers of another memory are known, and since when all copies are outdated
 --   row c       the totals of the cell's server, and when they were read from the dict
 --
 -- A worker that adds to a counter notes the sum. Totals only grow, so the larger of two sums is the later one. A copy
--- is read from the dict again after an age of FRESH_S to twice that, by cell, so that few are read at once. All are
--- read again when a worker of another memory has counted: after a reload, the earlier workers have theirs.
+-- is read from the dict again after an age of FRESH_S to twice that, by cell, so that few are read at once. It is also
+-- read again if a worker of another memory has counted: after a reload, the earlier workers have theirs.
 --
 -- There is no lock. Two workers that note one total within the same nanoseconds, or one that is killed before it
 -- notes, leave a copy behind its counter, until the next note or reading. Nothing is lost: a report is the difference
@@ -23,7 +23,7 @@ local max = math.max
 local READ_AT, LINE = 6, 8
 
 -- Doubles of row 0.
-local OUTDATED_AT, SEEN_AT, SEEN = 0, 1, 2
+local OUTDATED_AT, KNOWN, KNOWN_AT = 0, 1, 2
 
 -- With 2,000 servers, 400 of 12,000 counters a second are read again.
 local FRESH_S = 20
@@ -92,14 +92,29 @@ function _M:read(cell, address, get, now)
 end
 
 
---- Outdate all copies if workers of another memory have counted since the last call.
--- @param seen_at, seen two numbers that change when they count
-function _M:see(seen_at, seen, now)
-    local doubles = self.doubles
-    if doubles[SEEN_AT] ~= seen_at or doubles[SEEN] ~= seen then
-        doubles[OUTDATED_AT] = now -- first: another worker may see the change in between
-        doubles[SEEN_AT], doubles[SEEN] = seen_at, seen
+--- Outdate the copy of a server.
+function _M:outdate(cell, address)
+    if self.cells:is_owner(cell, address) then
+        self.doubles[cell * LINE + READ_AT] = 0
     end
+end
+
+
+--- Outdate all copies.
+function _M:outdate_all(now)
+    self.doubles[OUTDATED_AT] = now
+end
+
+
+--- Return which counts by workers of another memory are known, two numbers; 0 at first.
+function _M:known()
+    return self.doubles[KNOWN], self.doubles[KNOWN_AT]
+end
+
+
+--- Note them. Outdate the copies first: another worker may look in between.
+function _M:know(number, at)
+    self.doubles[KNOWN], self.doubles[KNOWN_AT] = number, at
 end
 
 

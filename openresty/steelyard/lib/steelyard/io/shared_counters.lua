@@ -20,6 +20,7 @@ local clock = require "steelyard.io.clock"
 local ffi = require "ffi"
 local json = require "steelyard.core.json"
 local own_failures = require "steelyard.core.own_failures"
+local peer_cells = require "steelyard.core.peer_cells"
 local shared_dict = require "steelyard.io.shared_dict"
 
 local DOUBLES, BYTES = ffi.typeof("double[?]"), 8
@@ -32,8 +33,13 @@ for place = 1, #FIELDS do
     PLACES[FIELDS[place]] = place - 1
 end
 
--- How many times leaving workers have counted. Unlike the time of the last one, this number lasts.
-local LEFT_COUNTS = "left_counts"
+-- How many times leaving workers have counted; with a number, the addresses that they counted for that time. And when
+-- one of them last flushed: if `left_at` is another time, a worker of an earlier version did, for any address.
+local LEFT_COUNTS, LEFT_NOTED = "left_counts", "left_noted"
+
+-- Copies are outdated one by one for this many addresses, and this many times that leaving workers counted. Otherwise
+-- all are.
+local MOST_ADDRESSES, MOST_COUNTS, ADDRESSES_TTL_S = 100, 100, 60
 
 -- Two flushes, or more than twelve with few servers: a worker that is busy for a second or two is not forgotten.
 local WORKER_TTL_S = 3
@@ -59,7 +65,7 @@ local mt = { __index = _M }
 --- Open the counters in a lua_shared_dict.
 -- @param totals core/cell_totals: copies of them; nil if the workers share none
 function _M.new(dict, totals)
-    return setmetatable({ dict = dict, totals = totals }, mt)
+    return setmetatable({ dict = dict, totals = totals, leaving = false }, mt)
 end
 
 
@@ -75,12 +81,35 @@ function _M:enter()
 end
 
 
+--- From now on this worker leaves, after a reload: others do not see its copies.
+function _M:leave()
+    self.leaving = true
+end
+
+
+--- Tell the workers of other memories that this one has counted, and for which servers.
+local function note_leaving(dict, addresses)
+    if #addresses > 0 then
+        local number = dict:incr(LEFT_COUNTS, 1, 0)
+        if number and #addresses <= MOST_ADDRESSES then
+            dict:set(LEFT_COUNTS .. "/" .. number, table.concat(addresses, "\n"), ADDRESSES_TTL_S)
+        end
+    end
+    local now = clock.monotonic()
+    dict:set(LEFT_NOTED, now, WORKER_TTL_S)
+    dict:set("left_at", now, WORKER_TTL_S)
+end
+
+
 --- Add this worker's counts, and publish its requests in flight.
--- @param describe function that returns a table about this worker, as of the end of the counting
--- @param breathe  called now and then; may yield
-function _M:flush(requests, describe, breathe)
-    local dict, totals = self.dict, self.totals
-    local in_flight = requests:take_all(function(address, cell, ...)
+-- @param about   a table that describes this worker
+-- @param breathe called now and then; may yield
+function _M:flush(requests, about, breathe)
+    local dict, totals, addresses = self.dict, self.totals, {}
+    about.in_flight = requests:take_all(function(address, cell, ...)
+        if #addresses <= MOST_ADDRESSES then
+            addresses[#addresses + 1] = address
+        end
         for i = 1, #FIELDS do
             local count = select(i, ...)
             if count > 0 then
@@ -91,12 +120,10 @@ function _M:flush(requests, describe, breathe)
             end
         end
     end, breathe)
-    local about = describe()
-    about.in_flight = in_flight
+    about.leaving = self.leaving or nil -- it may have begun to leave meanwhile
     dict.bulk:set("worker/" .. self.slot, json.encode(about), WORKER_TTL_S)
-    if about.leaving then
-        dict:incr(LEFT_COUNTS, 1, 0)
-        dict:set("left_at", clock.monotonic(), WORKER_TTL_S)
+    if self.leaving then
+        note_leaving(dict, addresses)
     end
 end
 
@@ -257,6 +284,31 @@ function _M:left_behind(known_at)
 end
 
 
+--- Outdate the copies of counters that leaving workers have added to.
+local function follow_leaving(dict, totals, now)
+    local number, left_at = dict:get(LEFT_COUNTS) or 0, dict:get("left_at") or 0
+    if left_at == (dict:get(LEFT_NOTED) or 0) then
+        left_at = 0
+    end
+    local known, known_at = totals:known()
+    if number == known and left_at == known_at then
+        return
+    end
+    local is_known = left_at == known_at and number > known and number - known <= MOST_COUNTS
+    for n = known + 1, is_known and number or known do
+        local addresses = dict:get(LEFT_COUNTS .. "/" .. n)
+        is_known = is_known and addresses ~= nil
+        for address in string.gmatch(addresses or "", "[^\n]+") do
+            totals:outdate(dict:get("cell/" .. address) or peer_cells.NONE, address)
+        end
+    end
+    if not is_known then
+        totals:outdate_all(now)
+    end
+    totals:know(number, left_at)
+end
+
+
 --- Make a function of a peer: the index of its first total in the copies, which are brought up to date if need be. Nil
 -- if it has no copy.
 local function rows_of(self)
@@ -264,8 +316,7 @@ local function rows_of(self)
     if not totals then
         return function() return nil end
     end
-    -- An earlier version has only the time.
-    totals:see(dict:get("left_at") or 0, dict:get(LEFT_COUNTS) or 0, now)
+    follow_leaving(dict, totals, now)
     local function get(address, field)
         return self:get(address, field)
     end

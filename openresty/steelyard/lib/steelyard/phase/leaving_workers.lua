@@ -15,6 +15,7 @@ local _M = {}
 -- @param look function that is called before each time
 function _M.leave(worker, look)
     worker.leaving = true
+    worker.counters:leave()
     worker.flush()
     while next(worker.requests.open) do
         ngx.sleep(EVERY_S)

@@ -76,7 +76,6 @@ local function about_worker()
     return {
         pid = ngx.worker.pid(), slot = _M.counters.slot, serving = serving,
         lua_bytes = collectgarbage("count") * 1024, -- with uncollected garbage
-        leaving = _M.leaving or nil, -- since a reload
     }
 end
 
@@ -90,7 +89,7 @@ function _M.flush(breathe)
     _M.flushing = true
     breathe = breathe or no_pause
     guarded("counters not flushed: ", function()
-        _M.counters:flush(_M.requests, about_worker, breathe)
+        _M.counters:flush(_M.requests, about_worker(), breathe)
         for name, live in pairs(_M.upstreams) do
             if live.own_failures then
                 _M.counters:flush_own(name, live.own_failures:take())
