@@ -37,9 +37,15 @@ SETTINGS = (
         is_private=True,
     ),
     Setting(
+        name="installation",
+        metavar="NAME",
+        help="Name of this installation, if others share its Redis or Memcached; each has its own upstreams",
+        unset="the only one",
+    ),
+    Setting(
         name="id",
         metavar="NAME",
-        help="Name of this controller among those that share its Redis",
+        help="Name of this controller among those of its installation",
         unset="host name and port",
     ),
     Setting(

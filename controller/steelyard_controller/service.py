@@ -71,6 +71,7 @@ class Service:
         self,
         *,
         id: str,
+        installation: str = "",
         loop: TickLoop,
         election: Election,
         store: Store,
@@ -84,6 +85,7 @@ class Service:
         discovery: Discovery | None = None,
     ) -> None:
         self.id = id
+        self.installation = installation
         self._loop = loop
         self._election = election
         self._store = store
@@ -158,6 +160,7 @@ class Service:
         leader = self.leader
         return {
             "id": self.id,
+            "installation": self.installation or None,
             "role": self.role,
             "term": self.term,
             "leader": None if leader is None else {"id": leader.holder, "url": leader.url},

@@ -54,6 +54,7 @@ class Settings:
     api_port: int
     memcached: str
     state_url: str
+    installation: str
     id: str
     advertise_url: str
     lease_s: float
@@ -122,6 +123,7 @@ def load(
         api_port=given.value("api-port", setting_values.port),
         memcached=given.value("memcached", _memcached),
         state_url=given.value("state-url", _state_url),
+        installation=given.optional("installation", _installation) or "",
         id=given.optional("id", _id) or "",
         advertise_url=given.optional("advertise-url", _http_url) or "",
         lease_s=given.value("lease-s", setting_values.number("seconds", 0.5, 60)),
@@ -247,6 +249,13 @@ def _host(text: str) -> str:
     # asyncio would listen on every address.
     if not text:
         raise ValueError("give a host, such as 127.0.0.1, or * for every address")
+    return text
+
+
+def _installation(text: str) -> str:
+    # It becomes a part of keys in Redis and Memcached.
+    if not wire.NAME.fullmatch(text):
+        raise ValueError("give at most 64 letters, digits, dots, dashes and underscores, such as shop")
     return text
 
 

@@ -56,6 +56,7 @@ async def controller(
     try:
         yield Service(
             id=name,
+            installation=settings.installation,
             loop=loop,
             election=_election(settings, name, store, faults),
             store=store,
@@ -88,6 +89,7 @@ def _tick_loop(
     return TickLoop(
         pipeline=pipeline,
         store=store,
+        installation=settings.installation,
         tick_s=settings.tick_s,
         history_s=settings.history_s,
         keys=known.keys,
@@ -198,6 +200,7 @@ def _store(settings: Settings, known: Credentials, instruments: Instruments) -> 
         return MemoryStore()
     return RedisStore(
         settings.state_url,
+        installation=settings.installation,
         password=known.state_password,
         sentinel_password=known.sentinel_password,
         wait_replicas=settings.wait_replicas,

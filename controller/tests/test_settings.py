@@ -23,6 +23,14 @@ def test_defaults_are_useful() -> None:
     assert (chosen.api_port, chosen.memcached, chosen.tick_s) == (8081, "127.0.0.1:11211", 1.0)
 
 
+def test_an_installation_has_a_name_that_fits_into_keys() -> None:
+    assert load([]).installation == ""
+    assert load(["--installation", "shop-eu.1"]).installation == "shop-eu.1"
+    for name in ("a b", "a:b", "", "x" * 65):
+        with pytest.raises(SettingsError, match=r"--installation is .*: give at most 64 letters"):
+            load(["--installation", name])
+
+
 def test_a_flag_is_stronger_than_the_environment_than_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

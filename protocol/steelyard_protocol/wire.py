@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 VERSION = 1
 
-# The key of the list of all upstreams.
+# The key of the list of all upstreams; `upstreams_key` has that of an installation with a name.
 UPSTREAMS_KEY = f"steelyard:{VERSION}:upstreams"
 
 # The key of announcements of undeclared load balancers (`announced`).
@@ -65,6 +65,11 @@ def sample_key(upstream: str, peer: str) -> str:
 def traffic_key(upstream: str, lb: str) -> str:
     """Return the Memcached key of a load balancer's traffic report."""
     return f"steelyard:{VERSION}:traffic:{upstream}:{lb}"
+
+
+def upstreams_key(installation: str = "") -> str:
+    """Return the Memcached key of an installation's list of upstreams; without a name, of the only one."""
+    return f"{UPSTREAMS_KEY}:{installation}" if installation else UPSTREAMS_KEY
 
 
 def weights_key(upstream: str) -> str:

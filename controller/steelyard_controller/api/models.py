@@ -86,6 +86,7 @@ class ServiceDocument(BaseModel):
     """This controller."""
 
     id: str = shown("edge-a-8081")
+    installation: str | None = Field(examples=["shop"], description="--installation; null: the only one")
     role: Literal["leader", "standby", "waiting"]
     term: int | None = shown(3)
     leader: Leader | None

@@ -29,7 +29,8 @@ def cycle_of(service: Service, upstream: str) -> Cycle:
     cycle = service.views.get(upstream)
     if cycle is None:
         known = name_list.shown(sorted(service.views), MOST_NAMES) or "none"
-        raise ProblemError(404, f"no upstream is called {upstream}; there are: {known}")
+        where = f" in the installation {service.installation}" if service.installation else ""
+        raise ProblemError(404, f"no upstream is called {upstream}{where}; there are: {known}")
     return cycle
 
 

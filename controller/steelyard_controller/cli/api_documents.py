@@ -157,6 +157,7 @@ class Service(Document):
     """`GET /v1/service`."""
 
     id: Text
+    installation: Text | None = None
     role: Text
     term: int | None = None
     leader: Leader | None = None

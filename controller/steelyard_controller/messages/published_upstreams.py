@@ -21,15 +21,17 @@ REWRITE_S = 3600.0
 
 
 class PublishedUpstreams:
-    """The list as this controller last wrote it; `clock` is monotonic."""
+    """The list of an installation as this controller last wrote it, under `key`; `clock` is monotonic."""
 
     def __init__(
         self,
         pipeline: MemcachedPool,
         *,
         keys: Keyring,
+        installation: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.key = wire.upstreams_key(installation)
         self._pipeline = pipeline
         self._keys = keys
         self._clock = clock
@@ -40,7 +42,7 @@ class PublishedUpstreams:
     async def read(self, skip: set[str] | None = None) -> Held:
         """Return the list and the announcements from each server; empty if no server answers."""
         try:
-            return await self._pipeline.seen([wire.UPSTREAMS_KEY, wire.ANNOUNCED_KEY], skip)
+            return await self._pipeline.seen([self.key, wire.ANNOUNCED_KEY], skip)
         except Unavailable:
             return {}
 
@@ -64,7 +66,7 @@ class PublishedUpstreams:
                 return "another controller leads by now, and has written its own list"
             try:
                 await self._pipeline.replace(
-                    {wire.UPSTREAMS_KEY: self._value}, stale, ttl_s=TABLE_TTL_S, allowed=certain, skip=skip
+                    {self.key: self._value}, stale, ttl_s=TABLE_TTL_S, allowed=certain, skip=skip
                 )
             except Unavailable:
                 return None  # The pool has the fault of each server.
@@ -84,11 +86,11 @@ class PublishedUpstreams:
         self._issued_s = now_s
 
     def _is_ours(self, held: Mapping[str, Seen]) -> bool:
-        seen = held.get(wire.UPSTREAMS_KEY)
+        seen = held.get(self.key)
         return seen is not None and seen.value == self._value
 
     def _term_of(self, held: Mapping[str, Seen]) -> int:
-        seen = held.get(wire.UPSTREAMS_KEY)
+        seen = held.get(self.key)
         if seen is None or seen.value == self._value:
             return 0
         text = self._keys.open_value(seen.value, derived_keys.TABLES)

@@ -26,9 +26,6 @@ from steelyard_controller.store.redis_url import RedisUrl
 # A replica on the same network has a write within a millisecond. This leaves time for the command itself.
 REPLICA_TIMEOUT_MS = 100
 
-CLUSTER_TAG = "{steelyard}"
-"""The prefix of a cluster's keys; a key's slot depends on the text in the braces."""
-
 
 class NotReplicated(RedisError):
     """The primary has the write, but no replica yet, so a failover may lose it."""
@@ -37,13 +34,15 @@ class NotReplicated(RedisError):
 class RedisConnection:
     """A client of the Redis at a URL; a password in the URL takes precedence over `password`.
 
-    `wait_replicas` is the number of replicas that `run_on_replica` waits for.
+    `prefix` begins all keys. In a cluster it is in braces, and it alone decides the slot. `wait_replicas` is
+    the number of replicas that `run_on_replica` waits for.
     """
 
     def __init__(
         self,
         url: RedisUrl,
         *,
+        prefix: str,
         timeout_s: float,
         password: str | None,
         sentinel_password: str | None,
@@ -69,7 +68,9 @@ class RedisConnection:
             asking = {"password": sentinel_password, **patience, **url.sentinel_options}
             self._finder = _Sentinels(url.hosts, sentinel_kwargs=asking, **options)  # type: ignore[no-untyped-call]
         else:
-            self._finder = _ClusterNodes(url.hosts, sentinel_kwargs={**options, **patience}, **options)  # type: ignore[no-untyped-call]
+            self._finder = _ClusterNodes(
+                url.hosts, slot=key_slot(prefix.encode()), sentinel_kwargs={**options, **patience}, **options
+            )
         self.client = self._finder.master_for(url.primary)
 
     async def get_each(self, keys: Sequence[str]) -> list[Any]:
@@ -158,9 +159,12 @@ class _Sentinels(Sentinel):
 class _ClusterNodes(Sentinel):
     """The nodes of a cluster; they are asked in turn, because one may be cut off."""
 
+    def __init__(self, hosts: Sequence[tuple[str, int]], *, slot: int, **options: Any) -> None:  # noqa: ANN401
+        super().__init__(hosts, **options)  # type: ignore[no-untyped-call]
+        self._slot = slot
+
     async def discover_master(self, service_name: str) -> tuple[str, int]:  # noqa: ARG002
         """Return the address of the primary that has the keys."""
-        slot = key_slot(CLUSTER_TAG.encode())
         failures: list[str] = []
         for node in tuple(self.sentinels):
             self.sentinels.append(self.sentinels.pop(0))
@@ -172,11 +176,11 @@ class _ClusterNodes(Sentinel):
                 failures.append(str(error))
                 continue
             for first, last, (host, port, *_), *_ in ranges:
-                if first <= slot <= last:
+                if first <= self._slot <= last:
                     # A node that does not know its own name sends none: use the host that was asked.
                     host_asked = node.connection_pool.connection_kwargs["host"]
                     return host.decode() if host else host_asked, port
-            failures.append(f"no node has the slot {slot}")
+            failures.append(f"no node has the slot {self._slot}")
         raise MasterNotFoundError(f"no node of the cluster knows the primary: {'; '.join(failures)}")
 
 

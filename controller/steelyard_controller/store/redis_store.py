@@ -12,7 +12,9 @@
     steelyard:1:audit:files          the same for configuration files
 
 In a Redis Cluster they begin with `{steelyard}:`. So all of them are on one
-node, because a script reads and writes several at once.
+node, because a script reads and writes several at once. The keys of an
+installation with a name begin with `steelyard:installation:<name>:`, in a
+cluster with `{steelyard:installation:<name>}:`.
 
 Every write is a script of `redis_scripts` that first compares the lease with
 the writer's own. So a controller that was paused for minutes changes nothing
@@ -51,7 +53,7 @@ from steelyard_controller.store.interface import (
     Unavailable,
 )
 from steelyard_controller.store.lease import Lease
-from steelyard_controller.store.redis_connection import CLUSTER_TAG, RedisConnection
+from steelyard_controller.store.redis_connection import RedisConnection
 from steelyard_controller.store.saved_state import NewerVersion, SavedState
 
 log = logging.getLogger("steelyard.controller")
@@ -70,7 +72,8 @@ Read = Mapping[str, tuple[bytes, Declaration | str]]
 class RedisStore:
     """The store in Redis; it raises ValueError for an unreadable URL.
 
-    `took` is called with the duration of each request, in seconds.
+    `installation` names the installation, empty for the only one. `took` is called with the duration of each
+    request, in seconds.
     """
 
     volatile = False
@@ -79,6 +82,7 @@ class RedisStore:
         self,
         url: str,
         *,
+        installation: str = "",
         password: str | None = None,
         sentinel_password: str | None = None,
         timeout_s: float = TIMEOUT_S,
@@ -89,9 +93,11 @@ class RedisStore:
         self._took = took
         self._timeout_s, self._history_timeout_s = timeout_s, max(timeout_s, HISTORY_TIMEOUT_S)
         self._kind = read.kind
+        prefix = _prefix(installation, is_cluster=read.kind == "cluster")
         self._redis, self._patient = (
             RedisConnection(
                 read,
+                prefix=prefix,
                 timeout_s=each_s,
                 password=password,
                 sentinel_password=sentinel_password,
@@ -100,8 +106,7 @@ class RedisStore:
             for each_s in (self._timeout_s, self._history_timeout_s)
         )
         self._read: Read = {}
-        tag = CLUSTER_TAG if read.kind == "cluster" else "steelyard"
-        self._schema, self._prefix = f"{tag}:schema", f"{tag}:{SCHEMA}:"
+        self._schema, self._prefix = f"{prefix}:schema", f"{prefix}:{SCHEMA}:"
         self._lease, self._declarations = f"{self._prefix}lease", f"{self._prefix}declarations"
         self._audit = [f"{self._prefix}audit:{name}" for name in LOGS]
 
@@ -314,6 +319,11 @@ class RedisStore:
 
     def _history_key(self, upstream: str) -> str:
         return f"{self._prefix}history:{upstream}"
+
+
+def _prefix(installation: str, *, is_cluster: bool) -> str:
+    name = f"steelyard:installation:{installation}" if installation else "steelyard"
+    return f"{{{name}}}" if is_cluster else name
 
 
 def _declared(fields: Mapping[bytes, bytes], before: Read) -> Read:

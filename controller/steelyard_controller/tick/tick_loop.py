@@ -79,6 +79,7 @@ class TickLoop:
         history_s: float,
         keys: Keyring,
         faults: Faults,
+        installation: str = "",
         load_balancers: tuple[str, ...] = LOAD_BALANCERS,
         tracer: Tracer | None = None,
     ) -> None:
@@ -91,7 +92,7 @@ class TickLoop:
         self._tracer = tracer
         self._cycles: dict[str, Cycle] = {}
         self._unresumed: set[str] = set()
-        self._published_upstreams = PublishedUpstreams(pipeline, keys=keys)
+        self._published_upstreams = PublishedUpstreams(pipeline, keys=keys, installation=installation)
         self._upstream_faults = UpstreamFaults(faults)
         self._shared_names = SharedNames()
         moments = max(1, round(history_s / tick_s))
@@ -167,7 +168,10 @@ class TickLoop:
     async def _tick(self, tick: _Tick, *, keep: bool, only: Collection[str] | None) -> list[_Ticked]:
         cycles = self._due(tick.addresses, only)
         with self.span("read", cycles):
-            messages = await tick_messages.read(self._pipeline, cycles, self._cycles, tick.skip)
+            list_key = self._published_upstreams.key
+            messages = await tick_messages.read(
+                self._pipeline, cycles, self._cycles, tick.skip, list_key=list_key
+            )
         self._note_servers()
         self._note_shared_names(messages.lists, tick.now_s)
         tick.progressed()

@@ -21,13 +21,19 @@ class Messages:
 
 
 async def read(
-    pipeline: MemcachedPool, due: Sequence[Cycle], cycles: Mapping[str, Cycle], skip: set[str]
+    pipeline: MemcachedPool,
+    due: Sequence[Cycle],
+    cycles: Mapping[str, Cycle],
+    skip: set[str],
+    *,
+    list_key: str = wire.UPSTREAMS_KEY,
 ) -> Messages:
     """Read the messages of the upstreams that are `due`, and what load balancers announce to any of `cycles`.
 
+    `list_key` is the key of this installation's list of upstreams.
     `skip` are Memcached servers that failed in this tick; more of them may be added.
     """
-    list_keys = [wire.UPSTREAMS_KEY, wire.ANNOUNCED_KEY, wire.RUNS_KEY]
+    list_keys = [list_key, wire.ANNOUNCED_KEY, wire.RUNS_KEY]
     table_keys = [wire.weights_key(cycle.name) for cycle in due]
     message_keys = _keys(due)
     try:

@@ -186,6 +186,10 @@ def test_high_load_and_what_is_wrong_are_said() -> None:
     [
         ({}, "edge-a-8081 leads in term 3  state in redis, up 2 h 5 min, version 0.1.0"),
         (
+            {"installation": "shop"},
+            "edge-a-8081 leads in term 3  installation shop, state in redis, up 2 h 5 min, version 0.1.0",
+        ),
+        (
             {"role": "standby", "term": None, "leader": {"id": "edge-b", "url": "http://10.0.0.6:8081"}},
             "edge-a-8081 stands by; edge-b leads (http://10.0.0.6:8081)"
             "  state in redis, up 2 h 5 min, version 0.1.0",

@@ -32,7 +32,9 @@ def test_a_script_that_is_late_is_sent_once(url: str) -> None:
         server = await asyncio.start_server(answer_no_script, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         parsed = redis_url.parse(url.format(port))
-        connection = RedisConnection(parsed, timeout_s=0.4, password=None, sentinel_password=None)
+        connection = RedisConnection(
+            parsed, prefix="steelyard", timeout_s=0.4, password=None, sentinel_password=None
+        )
         with pytest.raises(RedisTimeoutError):
             await connection.run("return 1", ["key"], [])
         await connection.close()
@@ -62,7 +64,9 @@ def test_a_late_replica_matters_only_to_a_script_that_wrote(answer: bytes, is_re
         server = await asyncio.start_server(have_a_late_replica, "127.0.0.1", 0)
         url = f"redis+cluster://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         parsed = redis_url.parse(url)
-        connection = RedisConnection(parsed, timeout_s=PATIENCE_S, password=None, sentinel_password=None)
+        connection = RedisConnection(
+            parsed, prefix="{steelyard}", timeout_s=PATIENCE_S, password=None, sentinel_password=None
+        )
         with pytest.raises(NotReplicated) if is_refused else nullcontext():
             assert await connection.run_on_replica("return 0", ["key"], [], is_written=bool) == 0
         await connection.close()

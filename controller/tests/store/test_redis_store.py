@@ -59,6 +59,31 @@ async def taken(store: Store, *, above: int = 0, lease_s: float = 60) -> Lease:
     return lease
 
 
+def test_installations_in_one_database_are_apart(redis_server: Daemon) -> None:
+    async def steps(shop: RedisStore) -> None:
+        url = f"redis://{redis_server.address}/0"
+        bank, only = (RedisStore(url, timeout_s=PATIENCE_S, installation=name) for name in ("bank", ""))
+        leases = [await taken(store) for store in (shop, bank, only)]
+        assert len({lease.store for lease in leases}) == 3
+        await shop.declare(leases[0], {"web": WEB})
+        await shop.keep(leases[0], {"web": Save(state=STATE, moment=b"{}")})
+        assert set((await shop.declarations()).known) == {"web"}
+        for store, lease in ((bank, leases[1]), (only, leases[2])):
+            assert (await store.declarations()).known == {}
+            assert await store.load(["web"]) == {}
+            assert await store.history("web", seconds=60, most=9) == []
+            assert await store.renew(lease, lease_s=60)
+            await store.close()
+        keys = {key.decode() for key in by_hand(redis_server).keys("*shop*")}
+        assert {key for key in keys if not key.startswith("steelyard:installation:shop:")} == set()
+        assert "steelyard:installation:shop:1:state:web" in keys
+
+    run(
+        RedisStore(f"redis://{redis_server.address}/0", timeout_s=PATIENCE_S, installation="shop"),
+        steps,
+    )
+
+
 def test_a_lease_is_one_controllers_and_its_term_only_rises(redis_server: Daemon) -> None:
     async def steps(store: RedisStore) -> None:
         assert await store.leader() is None

@@ -40,7 +40,8 @@ def of_service(service: Service, look: Look) -> list[str]:
     else:
         line, style = f"{service.id} waits: no controller leads now", "bad"
     kept = "state in memory only" if service.state == "memory" else f"state in {service.state}"
-    about = f"{kept}, up {span(service.uptime_s)}, version {service.version}"
+    of_installation = f"installation {service.installation}, " if service.installation else ""
+    about = f"{of_installation}{kept}, up {span(service.uptime_s)}, version {service.version}"
     return [
         _two(line, "bad" if style == "bad" else "bold", f"  {about}", look),
         *of_faults(service.degraded, look),
