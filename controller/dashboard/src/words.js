@@ -23,6 +23,7 @@ export function rungOf(balancer) {
 const FAULTS = [
   [/^state$/, "Redis is away.", "The weights go on. Until it is back, nothing can be changed, and the log of changes cannot be read."],
   [/^saving$/, "Redis is slow.", "The weights go on. A controller that takes over now may begin with an earlier state."],
+  [/^terms$/, "Another control plane uses this Memcached.", "Both begin a new term again and again, and the weights learn nothing."],
   [/^memcached (.+)$/, "Memcached $1 is away.", "The load balancers ask the controller if they know it, or keep their last weights."],
 ];
 
@@ -119,9 +120,10 @@ export function headroomOf({ headroom }) {
 export function roleOf(service) {
   if (service === null) return { tone: "plain", label: "…", text: "" };
   const leader = service.leader?.id ?? "another controller";
+  const id = service.installation ? `${service.installation}: ${service.id}` : service.id;
   return {
-    leader: { tone: "good", label: `${service.id} leads`, text: `This controller decides the weights, in term ${service.term}.` },
-    standby: { tone: "plain", label: `${service.id} stands by`, text: `${leader} decides the weights; this controller takes over when it fails.` },
-    waiting: { tone: "warn", label: `${service.id} waits`, text: "No controller leads now: the load balancers keep their last weights." },
+    leader: { tone: "good", label: `${id} leads`, text: `This controller decides the weights, in term ${service.term}.` },
+    standby: { tone: "plain", label: `${id} stands by`, text: `${leader} decides the weights; this controller takes over when it fails.` },
+    waiting: { tone: "warn", label: `${id} waits`, text: "No controller leads now: the load balancers keep their last weights." },
   }[service.role] ?? { tone: "plain", label: service.role, text: "" };
 }

@@ -40,6 +40,8 @@ test("every rung, state and role has words, and so has an unknown one", () => {
   assert.equal(stateOf({ state: "down", pod: "unready" }).label, "not ready");
   assert.equal(stateOf({ state: "drain", pod: "terminating" }).label, "terminating");
   assert.equal(stateOf({ state: "drain", pod: "unready" }).label, "draining");
+  assert.equal(roleOf({ id: "c1", installation: null, role: "leader", term: 3 }).label, "c1 leads");
+  assert.equal(roleOf({ id: "c1", installation: "shop", role: "leader", term: 3 }).label, "shop: c1 leads");
   assert.equal(roleOf({ id: "c1", role: "standby", leader: { id: "c2" } }).text.startsWith("c2 decides"), true);
   assert.equal(roleOf(null).label, "…");
 });
@@ -100,6 +102,7 @@ test("a fault of the controller has its effect, and an unknown one its own words
     text: "The weights go on. Until it is back, nothing can be changed, and the log of changes cannot be read.",
     detail: "Error 111 connecting to 10.0.0.1:6379.",
   });
+  assert.equal(faultOf("terms: Memcached holds a table of term 7 (web)").title, "Another control plane uses this Memcached.");
   assert.equal(faultOf("memcached 10.0.0.1:11211: no answer").title, "Memcached 10.0.0.1:11211 is away.");
   assert.deepEqual(faultOf("Envoy: a: b"), { title: "The controller has a fault.", text: "", detail: "Envoy: a: b" });
 });

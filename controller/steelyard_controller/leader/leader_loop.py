@@ -23,9 +23,10 @@ from steelyard_protocol.clock_phase import Pace
 from steelyard_protocol.memcached_pool import Forbidden
 
 from steelyard_controller.faults import Faults
+from steelyard_controller.leader.contested_terms import ContestedTerms
 from steelyard_controller.leader.election import Election
 from steelyard_controller.leader.takeover import MOST_SHOWN, Takeover
-from steelyard_controller.store.interface import LeaseLost, Unavailable
+from steelyard_controller.store.interface import HigherTerm, LeaseLost, Unavailable
 from steelyard_controller.store.lease import Lease
 from steelyard_controller.store.saved_state import NewerVersion
 from steelyard_controller.tick.cycle import Cycle
@@ -84,6 +85,7 @@ class LeaderLoop:
         self._on_tick = on_tick
         self._on_step = on_step
         self._led: Lease | None = None
+        self._contested = ContestedTerms()
         self.changing = asyncio.Lock()
         self.stuck_after_s = max(STUCK_TICKS * tick_s, lease_s, STUCK_LEAST_S)
         self._is_abandoned = False
@@ -165,6 +167,7 @@ class LeaderLoop:
         async with self._stepping:
             await self._election.step(self._takeover.highest_term)
             await self._follow_lease()
+            self._faults.note("terms", self._contested.fault(time.monotonic()))
             await self._on_step()
 
     async def _follow_lease(self) -> None:
@@ -287,6 +290,8 @@ class LeaderLoop:
         except LeaseLost as error:
             if lease is self._election.lease:
                 self._election.drop(str(error))
+            if isinstance(error, HigherTerm):
+                self._contested.note(str(error), time.monotonic())
             await self._step()
         except NewerVersion as error:
             async with self.changing:

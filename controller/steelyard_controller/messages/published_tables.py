@@ -114,6 +114,11 @@ class PublishedTables:
         # A table may have been forgotten meanwhile.
         return max((self._checked[at].term for at in values if at in self._checked), default=0)
 
+    def of_term(self, term: int) -> str:
+        """Return the name of an upstream whose table in Memcached has this term; empty if there is none."""
+        of_term = (key for (_, key), checked in self._checked.items() if checked.term == term)
+        return next(of_term, "").removeprefix(wire.weights_key(""))
+
     async def latest(self, upstreams: Iterable[str]) -> dict[str, WeightTable]:
         """Return the latest table of each of these upstreams that has one.
 

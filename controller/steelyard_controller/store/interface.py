@@ -31,6 +31,10 @@ class LeaseLost(Exception):
     """The writer no longer has the lease and must stop at once. Nothing was written."""
 
 
+class HigherTerm(LeaseLost):
+    """Memcached holds a value of a higher term than the writer's."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredDeclarations:
     """The stored declarations by upstream; `damaged` names the upstreams with an unreadable one."""

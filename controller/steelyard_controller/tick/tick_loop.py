@@ -34,7 +34,7 @@ from steelyard_controller.messages.balancers_of_one_name import SharedNames
 from steelyard_controller.messages.keyring import Keyring
 from steelyard_controller.messages.published_tables import Held, PublishedTables
 from steelyard_controller.messages.published_upstreams import PublishedUpstreams
-from steelyard_controller.store.interface import LeaseLost, Store
+from steelyard_controller.store.interface import HigherTerm, Store
 from steelyard_controller.store.lease import Lease
 from steelyard_controller.tick import batch, tick_messages
 from steelyard_controller.tick.cycle import Cycle
@@ -332,11 +332,13 @@ class TickLoop:
         return self._cycles.get(cycle.name) is not cycle
 
     async def _refuse_higher_terms(self, messages: Messages, lease: Lease) -> None:
-        """Raise `LeaseLost` if a table or list has a higher term: another controller has led since."""
-        list_term = self._published_upstreams.highest_term(messages.lists)
-        highest = max(await self.published.highest_term(messages.tables), list_term)
+        """Raise `HigherTerm` if a table or list has a higher term: another controller has led since."""
+        highest = await self.published.highest_term(messages.tables)
         if highest > lease.term:
-            raise LeaseLost(f"Memcached holds a table of term {highest}")
+            raise HigherTerm(f"Memcached holds a table of term {highest} ({self.published.of_term(highest)})")
+        list_term = self._published_upstreams.highest_term(messages.lists)
+        if list_term > lease.term:
+            raise HigherTerm(f"Memcached holds a list of upstreams of term {list_term}")
 
     async def _publish_list(self, lists: Held, tick: _Tick) -> None:
         """Publish the list of upstreams if Memcached has another one."""
