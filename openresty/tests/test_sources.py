@@ -229,6 +229,27 @@ def test_a_second_controller_is_asked_when_the_first_has_nothing_new(
         standby.stop()
 
 
+def test_an_upstream_that_a_controller_does_not_have_is_no_failure_if_another_one_has_it(
+    rig: "Rig", controller: Controller
+) -> None:
+    a, elsewhere = rig.backend("a"), Controller()
+    try:
+        elsewhere.status = 404  # It belongs to another installation.
+        controller.publish(table(a, generation=1))
+        urls = f'{{"{elsewhere.url}", "{controller.url}"}}'
+        edge = rig.edge(options=options(rig.dead_address(), controller=urls))
+        edge.wait_for(1)
+        rig.wait_until(lambda: elsewhere.answered.count(404) >= 3, "both are asked again")
+        assert edge.status()["controller_errors"] == 0
+        controller.status = 404
+        rig.wait_until(
+            lambda: "it has no such upstream" in str(edge.status()["last_controller_error"]),
+            "an upstream that no controller has is a failure",
+        )
+    finally:
+        elsewhere.stop()
+
+
 def test_broken_answers_of_a_controller_move_nothing(rig: "Rig", controller: Controller) -> None:
     a, b = rig.backend("a"), rig.backend("b")
     edge = rig.edge(options=options(rig.dead_address(), controller=controller.option))

@@ -25,6 +25,9 @@ local MEANINGS = {
     [503] = "it has no table yet, or no leader",
 }
 
+-- The answer of a controller that does not have the upstream, in place of a table.
+local UNKNOWN = "unknown"
+
 local _M = {}
 
 -- The index of the name at which this worker begins its next walk: the last walk stopped there.
@@ -42,8 +45,8 @@ local function why_refused(status, token)
 end
 
 
---- GET the table from a controller: the value as Memcached would hold it, with its signature; "" if the controller's
--- table is the one that is `served` (term, generation; or nil).
+--- GET the table from a controller: the value as Memcached would hold it, with its signature. "" if the controller's
+-- table is the one that is `served` (term, generation; or nil). UNKNOWN if it does not have the upstream.
 -- @param token the token for reading, or nil
 local function ask_controller(server, upstream, served, token)
     local answer, err = http_client.get({
@@ -61,6 +64,9 @@ local function ask_controller(server, upstream, served, token)
     if answer.status == 304 then
         return ""
     end
+    if answer.status == 404 then
+        return UNKNOWN
+    end
     if answer.status ~= 200 then
         return nil, why_refused(answer.status, token)
     end
@@ -70,17 +76,22 @@ end
 
 
 --- Ask the controllers, in order, until one has a new table of the upstream. A controller without a new table may be
--- a standby, or cut off, so the next one is asked as well.
+-- a standby, or cut off, so the next one is asked as well. Controllers of several installations have different
+-- upstreams: that an upstream is unknown at some is a failure only if no controller has it.
 local function from_controllers(options, store, upstream, failures, breathe)
     -- A controller has to confirm a table from disk, so it is requested without If-None-Match.
     local served = not store:from_disk(upstream) and store:term_and_generation(upstream) or nil
+    local is_known, unknown_at = false, {}
     for _, server in ipairs(options.controller) do
         local value, err = backoff.attempt("controller " .. server.name, function()
             return ask_controller(server, upstream, served, options.controller_token)
         end)
         if not value then
             failures[server.name] = tostring(err)
+        elseif value == UNKNOWN then
+            unknown_at[#unknown_at + 1] = server.name
         else
+            is_known = true
             local source = {
                 name = "controller " .. server.name, outcome = "/controller", confirms = store:is(upstream, "doubtful"),
             }
@@ -89,6 +100,9 @@ local function from_controllers(options, store, upstream, failures, breathe)
                 return
             end
         end
+    end
+    for i = 1, is_known and 0 or #unknown_at do
+        failures[unknown_at[i]] = why_refused(404)
     end
 end
 
