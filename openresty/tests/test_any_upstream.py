@@ -154,6 +154,32 @@ def test_upstreams_come_and_go_without_a_reload(rig: Rig) -> None:
     assert edge.worker_pids() == workers
 
 
+def test_an_nginx_serves_the_list_of_its_own_installation_also_after_it_moves_to_another(
+    rig: Rig, tmp_path: Path
+) -> None:
+    shop, bank = rig.backend("shop"), rig.backend("bank")
+    for backend in (shop, bank):
+        rig.publish([("s", backend.address, 1, "up")], generation=1, upstream=backend.name)
+    rig.memcached.set(LIST, listing("other", generation=9, term=9))
+    rig.memcached.set(f"{LIST}:shop", listing("shop", generation=5, term=5))
+    rig.memcached.set(f"{LIST}:bank", listing("bank", generation=1, term=1))
+    options = f'{ALONE} state_dir = "{tmp_path}", installation = "shop",'
+    edge = rig.edge(options=options, servers=SERVERS)
+    wait_served(rig, edge, "shop")
+    assert ask(edge, "shop").server == "shop"
+    assert {ask(edge, name).status for name in ("bank", "other")} == {404}
+    assert edge.status()["installation"] == "shop"
+    rig.wait_until(lambda: (tmp_path / "upstreams.shop.list").exists(), "its list is saved")
+
+    # The list of the other installation counts, although its term is lower.
+    edge.rewrite('installation = "shop"', 'installation = "bank"')
+    edge.reload()
+    wait_served(rig, edge, "bank")
+    wait_gone(rig, edge, "shop")
+    assert ask(edge, "bank").server == "bank"
+    assert in_list(edge)["term"] == 1
+
+
 def test_a_request_under_way_ends_when_its_upstream_goes_away(rig: Rig) -> None:
     shop = rig.backend("shop")
     rig.publish([("s", shop.address, 1, "up")], generation=1, upstream="shop")

@@ -35,6 +35,7 @@ end
 --- Return the options with one upstream, `name`. Without a name there is none, and the caller adds `any_upstream`.
 function _M.options(name)
     local state_dir, zone = os.getenv("STEELYARD_STATE_DIR"), os.getenv("STEELYARD_ZONE")
+    local installation = os.getenv("STEELYARD_INSTALLATION")
     return {
         memcached = list("STEELYARD_MEMCACHED"),
         controller = list("STEELYARD_CONTROLLER"),
@@ -42,6 +43,7 @@ function _M.options(name)
         key = secret("STEELYARD_KEY_FILE"),
         lb = os.getenv("STEELYARD_LB") or "edge-1",
         zone = zone ~= "" and zone or nil,
+        installation = installation ~= "" and installation or nil,
         state_dir = state_dir ~= "" and state_dir or nil,
         allow = list("STEELYARD_STATUS_ALLOW"),
         upstreams = name and { [name] = { bootstrap = list("STEELYARD_BOOTSTRAP") } } or nil,

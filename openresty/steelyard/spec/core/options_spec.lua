@@ -33,6 +33,15 @@ describe("the options", function()
         end
     end)
 
+    it("name the installation whose list is served", function()
+        assert.is_nil(options.check(with()).installation)
+        assert.equal("shop", options.check(with({ installation = "shop" })).installation)
+        for _, given in ipairs({ "a/b", "a:b", "", 7 }) do
+            assert.error_matches(function() options.check(with({ installation = given })) end,
+                                 "option `installation` is " .. tostring(given), nil, true)
+        end
+    end)
+
     it("share requests in flight, within a share of a core, unless it is turned off", function()
         for given, share in pairs({ [true] = 0.02, [{}] = 0.02, [{ cpu_share = 0.1 }] = 0.1 }) do
             assert.equal(share, options.check(with({ share_in_flight = given })).share_in_flight.cpu_share)

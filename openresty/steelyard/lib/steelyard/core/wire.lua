@@ -30,6 +30,7 @@ local refusal = {}
 --- Return a key in Memcached: "steelyard:1:" and the parts, joined by colons.
 --
 --   upstreams                        the list of all upstreams
+--   upstreams:<installation>         the list of an installation with a name
 --   load-balancers                   the undeclared load balancers
 --   runs                             the runs of load balancers
 --   weights:<upstream>               its weight table

@@ -113,8 +113,10 @@ end
 
 
 --- The file of the list of upstreams, in which no table can be; nil without the option `state_dir`.
+-- Names of installations, too, have no slash.
 function _M.list_path(options)
-    return options.state_dir and options.state_dir .. "/upstreams.list"
+    local of_installation = options.installation and "." .. options.installation or ""
+    return options.state_dir and options.state_dir .. "/upstreams" .. of_installation .. ".list"
 end
 
 

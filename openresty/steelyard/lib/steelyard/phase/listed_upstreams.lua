@@ -89,7 +89,7 @@ end
 
 
 local function log(worker, added, removed, beyond)
-    local version = worker.store:version(list_fetch.NAME)
+    local version = worker.store:version(list_fetch.name(worker.options))
     if worker.store:outcome_changed("!listed", version) and added + removed > 0 then
         ngx.log(ngx.NOTICE, "steelyard: the list of upstreams has ", added, " more and ", removed, " less than before")
     end
@@ -110,11 +110,12 @@ function _M.follow(worker, begin, breathe)
     if next(removed_at) then
         forget_removed(worker, breathe)
     end
-    local version = store:version(list_fetch.NAME)
+    local list = list_fetch.name(options)
+    local version = store:version(list)
     if version == worker.listed_version then
         return
     end
-    local text = store:table_text(list_fetch.NAME)
+    local text = store:table_text(list)
     local listed = text and upstream_list.decode(text)
     if not listed then
         return

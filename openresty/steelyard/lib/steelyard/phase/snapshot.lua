@@ -28,7 +28,7 @@ function _M.save(worker)
     local groups = {}
     if worker.options.any_upstream then
         groups[1] = { listed_upstreams.SERVED }
-        table_store.add_keys(groups[1], list_fetch.NAME)
+        table_store.add_keys(groups[1], list_fetch.name(worker.options))
     end
     for _, name in ipairs(worker.options.names) do
         local keys = {}

@@ -199,14 +199,16 @@ local function document(breathe)
     local fetch_errors, fetch_error = store:errors("fetch")
     local controller_errors, controller_error = store:errors("controller")
     local upstreams, listed = {}, worker.options.any_upstream
-    local list_refused, list_problem, last_list_fetch = store:refusals(list_fetch.NAME)
-    local list_order = store:term_and_generation(list_fetch.NAME) or {}
+    local list = list_fetch.name(worker.options)
+    local list_refused, list_problem, last_list_fetch = store:refusals(list)
+    local list_order = store:term_and_generation(list) or {}
     for name, live in pairs(worker.upstreams) do
         upstreams[name] = upstream_of(live, breathe)
     end
     return {
         version = worker.VERSION,
-        lb = worker.options.lb, zone = worker.options.zone, -- absent without one
+        lb = worker.options.lb,
+        zone = worker.options.zone, installation = worker.options.installation, -- absent without one
         platform = platform.name, ngx_lua_version = platform.ngx_lua_version,
         fetch_errors = fetch_errors, last_fetch_error = or_null(fetch_error),
         controller_errors = controller_errors, last_controller_error = or_null(controller_error),
