@@ -112,6 +112,14 @@ def test_the_controllers_know_the_names_of_the_load_balancers() -> None:
         assert environment(nginx)["STEELYARD_LB"] == "<metadata.name>"
 
 
+def test_controllers_and_nginx_have_the_name_of_their_installation_if_there_are_several() -> None:
+    for component in ("controller", "dataplane"):
+        (named,) = of_set("existing-stores").pods[component]["spec"]["containers"]
+        assert environment(named)["STEELYARD_INSTALLATION"] == "shop"
+        (only,) = of_set("default").pods[component]["spec"]["containers"]
+        assert "STEELYARD_INSTALLATION" not in environment(only)
+
+
 def test_nginx_is_told_its_nodes_zone_unless_the_values_say_no() -> None:
     (without,) = render({"dataplane": {"zones": False}}).pods["dataplane"]["spec"]["containers"]
     assert "STEELYARD_ZONE" not in {each["name"] for each in without["env"]}
