@@ -92,7 +92,7 @@ local function note_leaving(dict, addresses)
     if #addresses > 0 then
         local number = dict:incr(LEFT_COUNTS, 1, 0)
         if number and #addresses <= MOST_ADDRESSES then
-            dict:set(LEFT_COUNTS .. "/" .. number, table.concat(addresses, "\n"), ADDRESSES_TTL_S)
+            dict.bulk:set(LEFT_COUNTS .. "/" .. number, table.concat(addresses, "\n"), ADDRESSES_TTL_S)
         end
     end
     local now = clock.monotonic()
