@@ -23,6 +23,11 @@ except ImportError:  # PyYAML without libyaml
     from yaml import SafeLoader as Loader  # type: ignore[assignment]
 
 
+def read_yaml(text: str) -> Any:
+    """Return the value of a YAML text: by libyaml, which takes a tenth of the time."""
+    return yaml.load(text, Loader)
+
+
 class RefusedError(Exception):
     """Helm refused the values; the message is its own."""
 
@@ -94,7 +99,7 @@ def render(values: Mapping[str, Any], release: str = "steelyard") -> Rendered:
 @cache
 def of_set(name: str) -> Rendered:
     """Render one of the sets of values in ci/."""
-    return render(yaml.safe_load(SETS[name].read_text(encoding="utf-8")))
+    return render(read_yaml(SETS[name].read_text(encoding="utf-8")))
 
 
 def environment(container: Document) -> dict[str, str]:

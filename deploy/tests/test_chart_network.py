@@ -4,11 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-import yaml
 
-from deploy.tests.rendered_chart import ROOT, SETS, Document, Rendered, matches, of_set, render
+from deploy.tests.rendered_chart import ROOT, SETS, Document, Rendered, matches, of_set, read_yaml, render
 
-COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
+COMPOSE = read_yaml((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
 
 # The service of docker-compose.yml for each component.
 SERVICE = {

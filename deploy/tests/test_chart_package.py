@@ -1,11 +1,12 @@
 """The packed chart: the same bytes each time, and the same objects as the folder's."""
 
+import json
 import tarfile
 from pathlib import Path
 
 import yaml
 
-from deploy.tests.rendered_chart import CHART, ROOT, SETS, helm, program
+from deploy.tests.rendered_chart import CHART, ROOT, SETS, Loader, helm, program, read_yaml
 from release import chart_package
 
 VERSION = "1.2.0"
@@ -23,10 +24,10 @@ def test_it_is_the_same_bytes_whenever_it_is_made(tmp_path: Path) -> None:
 def test_it_makes_what_the_folder_makes_in_its_version(tmp_path: Path) -> None:
     def objects(chart: Path) -> list[str]:
         text = helm("template", "steelyard", str(chart), "--values", str(SETS["monitoring"]))
-        documents = [each for each in yaml.safe_load_all(text) if each["kind"] != "Secret"]
-        return [yaml.safe_dump(each) for each in documents]
+        documents = [each for each in yaml.load_all(text, Loader) if each["kind"] != "Secret"]
+        return [json.dumps(each) for each in documents]
 
-    folder = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    folder = read_yaml((CHART / "Chart.yaml").read_text(encoding="utf-8"))
     packed = objects(pack(tmp_path / "packed"))
     assert f"steelyard-controller:{VERSION}" in "".join(packed)
     assert [each.replace(VERSION, folder["version"]) for each in packed] == objects(CHART)

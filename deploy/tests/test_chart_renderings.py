@@ -5,7 +5,6 @@ from typing import Any
 
 import jsonschema
 import pytest
-import yaml
 from steelyard_controller.settings import load
 
 from deploy.tests import chart_invariants, kubernetes_schemas
@@ -18,10 +17,11 @@ from deploy.tests.rendered_chart import (
     helm,
     matches,
     of_set,
+    read_yaml,
     render,
 )
 
-COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+COMPOSE = read_yaml((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(params=sorted(SETS))
@@ -203,7 +203,7 @@ def test_secrets_are_made_at_random_each_its_own() -> None:
 
 def test_alerts_and_dashboard_are_those_of_the_folder_monitoring() -> None:
     rendered = of_set("monitoring")
-    alerts = yaml.safe_load((ROOT / "monitoring/alerts.yml").read_text(encoding="utf-8"))
+    alerts = read_yaml((ROOT / "monitoring/alerts.yml").read_text(encoding="utf-8"))
     (rule,) = rendered.of("PrometheusRule")
     assert rule["spec"] == alerts
     shown = rendered.named("ConfigMap", "steelyard-dashboard")["data"]["steelyard.json"]
@@ -235,7 +235,5 @@ def test_prometheus_gets_the_jobs_that_alerts_and_dashboard_ask_for() -> None:
         assert endpoint["relabelings"] == [{"targetLabel": "install", "replacement": "steelyard"}]
         assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
         jobs[service["metadata"]["labels"][monitor["spec"]["jobLabel"]]] = endpoint["path"]
-    scraped = yaml.safe_load((ROOT / "monitoring/prometheus.yml").read_text(encoding="utf-8"))[
-        "scrape_configs"
-    ]
+    scraped = read_yaml((ROOT / "monitoring/prometheus.yml").read_text(encoding="utf-8"))["scrape_configs"]
     assert jobs == {each["job_name"]: each.get("metrics_path", "/metrics") for each in scraped}

@@ -4,14 +4,13 @@ import json
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from steelyard_controller import flags
 from steelyard_controller.declarations.upstream import Upstream
 
 from deploy.tests import chart_invariants, kubernetes_schemas
-from deploy.tests.rendered_chart import CHART, RefusedError, render
+from deploy.tests.rendered_chart import CHART, RefusedError, read_yaml, render
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
 
@@ -36,7 +35,7 @@ def test_the_schema_knows_each_value_and_no_other() -> None:
     for resources in (known[each] for each in ("controllers", "dataplane", "memcached", "redis")):
         resources["resources"] = None
     known["agent"]["daemonset"]["resources"] = None
-    assert named(yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8")), known) == known
+    assert named(read_yaml((CHART / "values.yaml").read_text(encoding="utf-8")), known) == known
 
 
 def test_what_the_schema_takes_of_the_controllers_is_theirs() -> None:

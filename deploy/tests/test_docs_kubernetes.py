@@ -11,12 +11,12 @@ from steelyard_controller.declarations.upstream import Upstream
 from steelyard_loadtest.machine import picker_list
 
 from deploy.tests import chart_invariants, kubernetes_schemas
-from deploy.tests.rendered_chart import ROOT, Document, environment, helm, of_set, render
+from deploy.tests.rendered_chart import ROOT, Document, Loader, environment, helm, of_set, render
 
 TEXT = (ROOT / "docs/guides/kubernetes.md").read_text(encoding="utf-8")
 SHELL = re.findall(r"^```sh\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 BLOCKS = re.findall(r"^```yaml\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
-YAML = [document for block in BLOCKS for document in yaml.safe_load_all(block)]
+YAML = [document for block in BLOCKS for document in yaml.load_all(block, Loader)]
 COMMANDS = [line for block in SHELL for line in block.replace("\\\n", " ").splitlines()]
 VALUES = [each for each in YAML if "kind" not in each]
 TABLE = TEXT[TEXT.index("| ingress-nginx | here |") :]

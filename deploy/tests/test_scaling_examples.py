@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-import yaml
-
-from deploy.tests.test_alerts import END_S, MOST_OF_IT, NOWHERE, RULES, asked, install, series
+from deploy.tests.rendered_chart import read_yaml
+from deploy.tests.test_alerts import END_S, MOST_OF_IT, NOWHERE, RULES, check, group, install, series
 from deploy.tests.test_docs_kubernetes import YAML
 
 
@@ -16,7 +14,7 @@ def example(kind: str) -> dict[str, Any]:
 
 def adapter_rule() -> dict[str, Any]:
     maps = [each for each in YAML if each.get("kind") == "ConfigMap"]
-    (rule,) = yaml.safe_load(maps[0]["data"]["config.yaml"])["externalRules"]
+    (rule,) = read_yaml(maps[0]["data"]["config.yaml"])["externalRules"]
     return dict(rule)
 
 
@@ -44,16 +42,20 @@ def queries() -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("query", queries())
-def test_an_example_gets_what_is_used_of_its_upstream(query: str, tmp_path: Path) -> None:
+def test_each_example_gets_what_is_used_of_its_upstream(tmp_path: Path) -> None:
     staging = install(series({"carries": MOST_OF_IT}), "staging")
-    for happens, expected in (
-        ({}, [{"labels": "{}", "value": 0.7}]),
-        ({"carries": MOST_OF_IT}, [{"labels": "{}", "value": 0.91}]),
-        ({"could_carry": NOWHERE}, []),
-    ):
-        both = install(series(happens), "steelyard") | staging
-        asked(both, query, [END_S], expected, tmp_path)
+    check(
+        tmp_path,
+        *(
+            group(query, install(series(happens), "steelyard") | staging, query, [END_S], expected)
+            for query in queries()
+            for happens, expected in (
+                ({}, [{"labels": "{}", "value": 0.7}]),
+                ({"carries": MOST_OF_IT}, [{"labels": "{}", "value": 0.91}]),
+                ({"could_carry": NOWHERE}, []),
+            )
+        ),
+    )
 
 
 def test_the_metric_that_is_asked_for_is_the_one_that_the_adapter_has() -> None:

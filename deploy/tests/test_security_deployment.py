@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+
+from deploy.tests.rendered_chart import read_yaml
 
 ROOT = Path(__file__).parents[2]
-COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+COMPOSE = read_yaml((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 UNITS = (
     ROOT / "agent/systemd/steelyard-agent.service",
