@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,10 @@ from testing.daemons import Daemon, memcached_in, redis_in
 # Tests assert no wall-clock time, and this machine may be a busy one.
 settings.register_profile("steelyard", deadline=None)
 settings.load_profile("steelyard")
+
+# The marks of all tests of a file.
+OF_ALL_TESTS = re.compile(r"^pytestmark = (\[[^\]]*\]|.*)", re.MULTILINE)
+MARK = re.compile(r"pytest\.mark\.(\w+)")
 
 # Tests start Python some thousand times. Some images tell Python to keep no compiled code. Each start would
 # then compile all imports again, for more CPU time than the rest of the process.
@@ -45,13 +50,18 @@ def pytest_configure() -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out files without the marks in `-m`, because every worker imports each collected file."""
+    """Leave out files that `-m` selects no test of, because every worker imports each collected file."""
     if not (collection_path.name.startswith("test_") and collection_path.suffix == ".py"):
         return None
-    # "integration and not long" demands the first mark; other expressions are not evaluated.
-    demanded = [each for each in config.getoption("markexpr").split(" and ") if each.isidentifier()]
-    text = collection_path.read_text(encoding="utf-8") if demanded else ""
-    return True if any(f"pytest.mark.{mark}" not in text for mark in demanded) else None
+    # "integration and not long" demands the first mark and excludes the second; other expressions are not
+    # evaluated.
+    terms = config.getoption("markexpr").split(" and ")
+    demanded = [each for each in terms if each.isidentifier()]
+    excluded = {each.removeprefix("not ") for each in terms if each.startswith("not ")}
+    text = collection_path.read_text(encoding="utf-8") if demanded or excluded else ""
+    of_all = OF_ALL_TESTS.search(text)
+    lacks_one = any(f"pytest.mark.{mark}" not in text for mark in demanded)
+    return lacks_one or (of_all is not None and not excluded.isdisjoint(MARK.findall(of_all[0]))) or None
 
 
 def pytest_collection_finish() -> None:
