@@ -1,6 +1,6 @@
 """The servers behind the proxies, and the contenders."""
 
-import ipaddress
+import socket
 from collections import Counter
 
 import pytest
@@ -13,7 +13,7 @@ def test_every_server_has_a_loopback_address_of_its_own(count: int) -> None:
     assert len(addresses) == count
     for address in addresses:
         host, port = address.split(":")
-        assert ipaddress.ip_address(host).is_loopback
+        assert socket.inet_aton(host)[0] == 127
         assert not host.startswith("127.0.0.")
         assert not host.endswith((".0", ".255"))
         assert port == "8000"

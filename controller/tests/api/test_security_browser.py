@@ -1,6 +1,9 @@
 """A browser with the controller's page open is also on other sites, and they send requests to it."""
 
+from collections.abc import Iterator
+
 import pytest
+from fastapi.testclient import TestClient
 
 from .serving import ADMIN, serving
 
@@ -8,36 +11,47 @@ SITE = "https://evil.example"
 PEER = "/v1/upstreams/web/peers/server-1"
 
 
-@pytest.mark.parametrize("tokens", [{}, {"admin": [ADMIN]}], ids=["without a token", "with one"])
+@pytest.fixture(scope="module", params=[{}, {"admin": [ADMIN]}], ids=["without a token", "with one"])
+def stranger(request: pytest.FixtureRequest) -> Iterator[TestClient]:
+    """A client that sends no token."""
+    with serving(tokens=request.param) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def admin() -> Iterator[TestClient]:
+    """A client that sends the token; its tests change nothing."""
+    with serving() as client:
+        yield client
+
+
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE"])
-def test_no_other_site_is_let_in_by_cors(tokens: dict[str, list[str]], method: str) -> None:
-    with serving(tokens=tokens) as api:
-        preflight = {
-            "Origin": SITE,
-            "Access-Control-Request-Method": method,
-            "Access-Control-Request-Headers": "content-type",
-        }
-        answers = [
-            api.options(PEER, headers=preflight),
-            api.get(PEER, headers={"Origin": SITE}),
-            api.get("/v1/events", headers={"Origin": SITE, "Accept": "text/html"}, params={"upstream": "-"}),
-        ]
-        for answer in answers:
-            assert not [name for name in answer.headers if name.lower().startswith("access-control-")]
+def test_no_other_site_is_let_in_by_cors(stranger: TestClient, method: str) -> None:
+    preflight = {
+        "Origin": SITE,
+        "Access-Control-Request-Method": method,
+        "Access-Control-Request-Headers": "content-type",
+    }
+    answers = [
+        stranger.options(PEER, headers=preflight),
+        stranger.get(PEER, headers={"Origin": SITE}),
+        stranger.get("/v1/events", headers={"Origin": SITE, "Accept": "text/html"}, params={"upstream": "-"}),
+    ]
+    for answer in answers:
+        assert not [name for name in answer.headers if name.lower().startswith("access-control-")]
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize(
     "content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
 )
-def test_what_a_form_can_send_changes_nothing(method: str, content_type: str) -> None:
-    with serving() as api:
-        before = api.get("/v1/upstreams/web/declaration").json()
-        headers = {"Content-Type": content_type, "X-HTTP-Method-Override": "DELETE"}
-        for path in (PEER, "/v1/upstreams/web", "/v1/upstreams"):
-            answer = api.request(method, path, headers=headers, content=b'{"state": "drain"}')
-            assert answer.status_code == (200 if method == "GET" else 405)
-        assert api.get("/v1/upstreams/web/declaration").json() == before
+def test_what_a_form_can_send_changes_nothing(admin: TestClient, method: str, content_type: str) -> None:
+    before = admin.get("/v1/upstreams/web/declaration").json()
+    headers = {"Content-Type": content_type, "X-HTTP-Method-Override": "DELETE"}
+    for path in (PEER, "/v1/upstreams/web", "/v1/upstreams"):
+        answer = admin.request(method, path, headers=headers, content=b'{"state": "drain"}')
+        assert answer.status_code == (200 if method == "GET" else 405)
+    assert admin.get("/v1/upstreams/web/declaration").json() == before
 
 
 def test_a_page_of_another_site_changes_nothing_on_a_controller_without_tokens() -> None:

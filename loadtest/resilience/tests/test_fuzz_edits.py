@@ -67,6 +67,7 @@ def test_no_input_is_longer_than_the_longest(seed: int, text: bytes) -> None:
     st.recursive(
         st.none() | st.integers() | st.text(),
         lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=20,
     )
 )
 def test_a_tree_is_written_as_it_was_read(value: object) -> None:
