@@ -67,6 +67,15 @@ describe("a list that is decoded after another one", function()
         assert.equal(101, rows)
     end)
 
+    it("has rows behind the end of that list", function()
+        local function rows_of(ids)
+            return '{"v":1,"peers":[{"id":"' .. table.concat(ids, '"},{"id":"') .. '"}]}'
+        end
+        local _, known = decoded(rows_of({ "p", "q" }))
+        assert.same({ { id = "a" }, { id = "b" }, { id = "c" }, { id = "p" }, { id = "q" } },
+                    (decoded(rows_of({ "a", "b", "c", "p", "q" }), known)))
+    end)
+
     it("has all rows after one whose rows cannot be told apart by their boundaries", function()
         for _, odd in ipairs({ '{"id":"},{"}', '{"id":[{},{}]}', '[{},{}]', '{"id": 1}', "7" }) do
             local again = decoded_again({ [50] = odd }, { [7] = '{"id":"s7","weight":12345}' })

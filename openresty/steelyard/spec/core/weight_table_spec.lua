@@ -375,6 +375,29 @@ describe("a table that is decoded in slices", function()
             end
         end)
 
+        it("is the same as a first one, with servers added, removed and moved at random", function()
+            math.randomseed(11)
+            local previous
+            for _ = 1, 1000 do
+                local list = {}
+                for _ = 1, math.random(8) do
+                    local id = math.random(12)
+                    list[id] = row(id)
+                end
+                local compact = {}
+                for id = 1, 12 do
+                    if list[id] then
+                        table.insert(compact, math.random(5) == 1 and 1 or #compact + 1, list[id])
+                    end
+                end
+                local text = written(compact)
+                local later, refused = weight_table.decode(text, { previous = previous })
+                assert(later, refused and refused.detail)
+                assert.same(at_once(text).peers, later.peers)
+                previous = later
+            end
+        end)
+
         it("is the same as a first one, with the text of either changed at random", function()
             math.randomseed(10)
             local tokens = { "},{", '},{"id":"x"', "}, {", "},[", '"', "{", "}", ",", " ", '{"a":[{},{}]}', "\\" }

@@ -190,7 +190,7 @@ local function changed_rows(text, from, known, breathe)
     local bytes, known_bytes = ffi.cast(bytes_of, text) - 1, ffi.cast(bytes_of, known_text) - 1
     local changed_from, changed, row = nil, 0, 0
     while from <= last do
-        local to, known_to = find(text, BETWEEN_OBJECTS, from, true) or last, 0
+        local to, known_to = find(text, BETWEEN_OBJECTS, from, true) or last, known_from - 2 -- behind the last: nothing
         if known_from <= known_last then
             known_to = find(known_text, BETWEEN_OBJECTS, known_from, true) or known_last
         end
