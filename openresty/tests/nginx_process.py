@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from testing.daemons import free_port, listens
-from testing.nginx_under_test import LUA_PATH, load_modules
+from testing.lua_bytecode import lua_path
+from testing.nginx_under_test import load_modules
 from testing.waiting import PATIENCE_S, wait_until
 
 NEVER_IN_A_LOG = ("[emerg]", "[alert]", "ngx.sleep(0)", "stack traceback", "attempt to", "runtime error")
@@ -205,7 +206,7 @@ http {{
   access_log off;
   client_body_temp_path @FOLDER@/b; proxy_temp_path @FOLDER@/p; fastcgi_temp_path @FOLDER@/f;
   uwsgi_temp_path @FOLDER@/u; scgi_temp_path @FOLDER@/s;
-  lua_package_path "{LUA_PATH};;";
+  lua_package_path "{lua_path()};;";
   {http}
 }}
 """

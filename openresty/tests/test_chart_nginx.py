@@ -17,7 +17,8 @@ from openresty.tests.test_any_upstream import LIST, listing
 from openresty.tests.test_examples import found_by_gixy
 from testing.certificates import Authority
 from testing.daemons import free_port
-from testing.nginx_under_test import LUA_PATH, OPENRESTY, load_modules
+from testing.lua_bytecode import lua_path
+from testing.nginx_under_test import OPENRESTY, load_modules
 from testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
@@ -40,7 +41,7 @@ def at_home(config: str, status_port: int) -> str:
         "include /tmp/resolver.conf;": "",
         "/tmp/": "@FOLDER@/",  # noqa: S108 (the pod's own)
         "include /usr/local/openresty/nginx/conf/any-upstream.conf;": generated.stdout,
-        "/usr/local/openresty/site/lualib/?.lua;": f"{LUA_PATH};{OPENRESTY}/docker/lua/?.lua;",
+        "/usr/local/openresty/site/lualib/?.lua;": f"{lua_path()};{OPENRESTY}/docker/lua/?.lua;",
         "/dev/stderr": "@FOLDER@/error.log",
         "worker_rlimit_nofile 65536;": "",
         "worker_connections 16384;": "worker_connections 512;",

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -21,7 +22,8 @@ import pytest
 from openresty.tests.nginx_process import Edge
 from openresty.tests.rig import Rig
 from testing.daemons import free_port
-from testing.nginx_under_test import LUA_PATH, OPENRESTY, for_this_nginx, load_modules
+from testing.lua_bytecode import lua_path
+from testing.nginx_under_test import OPENRESTY, for_this_nginx, load_modules
 
 pytestmark = pytest.mark.integration
 
@@ -43,14 +45,17 @@ PAGES = "".join(
 )
 TEMPORARY = ("proxy", "fastcgi", "uwsgi", "scgi")
 
-GENERATOR = [str(OPENRESTY / "bin" / "steelyard-upstream"), "web", "--servers", "2000"]
-FOR_THIS_NGINX, FOR_DEBIAN = (
-    subprocess.run([*GENERATOR, *platform], capture_output=True, text=True, check=False).stdout
-    for platform in ([], ["--platform", "debian"])
-)
+
+@cache
+def generated(*flags: str, servers: int = 2000) -> str:
+    """Return the generator's blocks for an upstream."""
+    command = [str(OPENRESTY / "bin" / "steelyard-upstream"), "web", "--servers", str(servers), *flags]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
 GENERATED = "steelyard-web.conf"
 OF_SOME = (f"/etc/nginx/{GENERATED}", "/etc/nginx/servers-ca.pem")
-HAS_BALANCER_KEEPALIVE = "balancer_keepalive" in FOR_THIS_NGINX
+HAS_BALANCER_KEEPALIVE = "balancer_keepalive" in generated(servers=2)
 # The first example's advice for OpenResty; Debian's nginx lacks this directive.
 OPENRESTY_POOL = {"keepalive 256;": "balancer_keepalive 256;"}
 
@@ -80,7 +85,7 @@ def on_this_machine(text: str, servers: list[str], memcached_port: int, workers:
         "worker_processes auto;": f"daemon off; {root}pid @FOLDER@/nginx.pid; worker_processes {workers};",
         "/var/log/nginx/error.log": "@FOLDER@/error.log",
         "http {\n": f"http {{ access_log off; client_body_temp_path @FOLDER@/body; {temp}\n",
-        "/usr/local/share/steelyard/lua/?.lua": f"@FOLDER@/?.lua;{LUA_PATH}",
+        "/usr/local/share/steelyard/lua/?.lua": f"@FOLDER@/?.lua;{lua_path()}",
         LISTEN: "listen 127.0.0.1:@PORT@;",
         "127.0.0.1:11211": f"127.0.0.1:{memcached_port}",
         f"/etc/nginx/{GENERATED}": f"@FOLDER@/{GENERATED}",
@@ -104,7 +109,7 @@ def started(rig: Rig, tmp_path: Path) -> Iterator[Callable[..., Edge]]:
     edges: list[Edge] = []
     (tmp_path / "nginx").mkdir()
     # As an operator would write it.
-    (tmp_path / "nginx" / GENERATED).write_text(FOR_THIS_NGINX)
+    (tmp_path / "nginx" / GENERATED).write_text(generated())
 
     def start(
         name: str, *, workers: int = WORKERS, more: str = "", instead: dict[str, str] | None = None
@@ -160,7 +165,7 @@ def test_gixy_finds_nothing(tmp_path: Path) -> None:
         path = EXAMPLES / name
         if name in (*NAMES, GENERATED):
             path = tmp_path / name
-            path.write_text(FOR_DEBIAN if name == GENERATED else whole(name))
+            path.write_text(generated("--platform", "debian") if name == GENERATED else whole(name))
         files.setdefault(WRONG_FINDINGS.get(name, ""), []).append(str(path))
     for skips, paths in files.items():
         assert found_by_gixy(paths, skips) == []
@@ -363,14 +368,14 @@ def test_the_image_s_configuration_serves_what_its_environment_names(
     docker = OPENRESTY / "docker"
     a = rig.backend("a")
     monkeypatch.setenv("STEELYARD_MEMCACHED", f"127.0.0.1:{rig.memcached.port}")
-    included = (docker / "conf.d" / "steelyard.conf").read_text() + FOR_THIS_NGINX
+    included = (docker / "conf.d" / "steelyard.conf").read_text() + generated()
     text = (docker / "nginx.conf").read_text()
     for written, here in (
         ("worker_processes auto;", f"{load_modules()} daemon off; worker_processes 1;"),
         ("worker_rlimit_nofile 65536;", "user root;" if os.geteuid() == 0 else ""),
         ("worker_connections 16384;", "worker_connections 512;"),
         ("include conf.d/*.conf;", included),
-        ("/usr/local/openresty/site/lualib/?.lua", f"{LUA_PATH};{docker}/lua/?.lua"),
+        ("/usr/local/openresty/site/lualib/?.lua", f"{lua_path()};{docker}/lua/?.lua"),
         ("/dev/stderr", "@FOLDER@/error.log"),
         ("/tmp/", "@FOLDER@/"),  # noqa: S108 (the container's own)
         ("listen 8080", "listen 127.0.0.1:@PORT@"),

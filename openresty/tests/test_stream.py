@@ -20,7 +20,8 @@ from openresty.tests.nginx_process import Edge
 from openresty.tests.rig import Rig
 from openresty.tests.test_dict_resize import is_saved
 from testing.daemons import free_port
-from testing.nginx_under_test import LUA_PATH, OPENRESTY, load_modules
+from testing.lua_bytecode import lua_path
+from testing.nginx_under_test import OPENRESTY, load_modules
 from testing.waiting import PATIENCE_S
 
 NGINX = shutil.which("nginx")
@@ -93,7 +94,7 @@ def stream_conf(memcached_port: int, options: str, workers: int) -> str:
 daemon off; pid @FOLDER@/nginx.pid; error_log @FOLDER@/error.log notice; worker_processes {workers};
 events {{ worker_connections 512; }}
 stream {{
-  lua_package_path "{LUA_PATH};;";
+  lua_package_path "{lua_path()};;";
   lua_shared_dict steelyard_stream 10m;
   init_by_lua_block {{ require "steelyard.stream" }}
   init_worker_by_lua_block {{
@@ -429,7 +430,7 @@ def test_the_example_serves(rig: Rig, stream: Callable[..., Stream], servers: li
         "worker_processes auto;": f"daemon off; {user}pid @FOLDER@/nginx.pid; worker_processes 2;",
         "worker_rlimit_nofile 16384;": "",
         "/var/log/nginx/error.log": "@FOLDER@/error.log",
-        "/usr/local/share/steelyard/lua/?.lua": LUA_PATH,
+        "/usr/local/share/steelyard/lua/?.lua": lua_path(),
         "127.0.0.1:11211": f"127.0.0.1:{rig.memcached.port}",
         "listen 5432;": "listen 127.0.0.1:@PROXY@;",
         "listen 8080;": "listen 127.0.0.1:@PORT@;",
@@ -455,16 +456,15 @@ def refusal_of(folder: Path, text: str) -> str:
 
 
 def test_http_is_told_that_the_module_is_for_stream(tmp_path: Path) -> None:
-    http = (
-        f'access_log off; lua_package_path "{LUA_PATH};;"; init_by_lua_block {{ require "steelyard.stream" }}'
-    )
+    init = 'init_by_lua_block { require "steelyard.stream" }'
+    http = f'access_log off; lua_package_path "{lua_path()};;"; {init}'
     message = refusal_of(tmp_path, f"{load_modules()} error_log stderr; events {{}} http {{ {http} }}")
     assert 'steelyard.stream is for stream {}; in http {} it is require "steelyard"' in message
 
 
 @needs_stream_lua
 def test_stream_is_told_that_the_other_module_is_for_http(tmp_path: Path) -> None:
-    stream = f'lua_package_path "{LUA_PATH};;"; init_by_lua_block {{ require "steelyard" }}'
+    stream = f'lua_package_path "{lua_path()};;"; init_by_lua_block {{ require "steelyard" }}'
     message = refusal_of(tmp_path, f"{LOAD} error_log stderr; events {{}} stream {{ {stream} }}")
     assert 'steelyard is for http {}; in stream {} it is require "steelyard.stream"' in message
 
