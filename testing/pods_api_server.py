@@ -4,11 +4,12 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 from testing.certificates import Authority
+from testing.handler_server import PromptHTTPServer
 
 TOKEN = "a.service.accounts-token"  # noqa: S105 (an example)
 
@@ -83,16 +84,14 @@ def pods_api_server(folder: Path) -> Iterator[PodsApiServer]:
         def log_message(self, *_: object) -> None:
             return
 
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
+    class Server(PromptHTTPServer):
         def handle_error(self, *_: object) -> None:
             return  # the client distrusts the certificate, or has gone
 
     server = Server(("127.0.0.1", 0), Handler)
     server.socket = authority.server("localhost").wrap_socket(server.socket, server_side=True)
     api = PodsApiServer(server.server_port, folder)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
         yield api

@@ -1,4 +1,4 @@
-"""Starts controllers, agents and the command line by forking a process that has imported them.
+"""Starts controllers, agents, reporters and the command line by forking a process that has imported them.
 
 The imports take a second of CPU time for a controller, half of that for the command line, and a quarter for
 an agent.
@@ -8,12 +8,16 @@ module can be forked; other commands start as ever. The child runs the same `mai
 environment and descriptors. It differs in what Linux keeps of the command: /proc/PID/cmdline is that of the
 process it was forked from. Tests of that, of imports, and of the whole cluster start the program itself.
 
-    pytest worker --- a socket: arguments, environment, descriptors --> forking process --- fork --> program
-         ^------------- a pipe for each program: its pid, then its status -------'
+    pytest workers --- a socket: arguments, environment, descriptors --> forking process --- fork --> program
+          ^------------- a pipe for each program: its pid, then its status --------'
+
+The workers of a run share a module's forking process: the first that needs it starts it, and it ends with the
+last.
 """
 
 import atexit
 import contextlib
+import errno
 import gc
 import importlib
 import inspect
@@ -22,6 +26,7 @@ import os
 import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -41,6 +46,7 @@ FORKED = {
         ("steelyard_controller.cli.subcommands", "argcomplete", "httpcore", "anyio", "ssl"),
     ),
     "steelyard_agent": ("steelyard_agent.__main__", "main", ()),
+    "steelyard_reporter": ("steelyard_reporter.__main__", "main", ()),
 }
 
 # Linux allows datagrams of 208 kB by default. Arguments and environment of a test are some 5 kB.
@@ -51,6 +57,12 @@ BEFORE = "STEELYARD_TESTS_BEFORE"
 
 # A short-lived program's status may follow its pid at once.
 PID_BYTES = 10
+
+HELLO = b"."
+"""A connection counts from this byte: a forking process that has said it will not end."""
+
+PEER = struct.Struct("3i")
+"""struct ucred: pid, uid, gid."""
 
 _servers: dict[str, "_Server"] = {}
 _lock = threading.Lock()
@@ -120,17 +132,49 @@ def run(
 
 
 class _Server:
-    """The forking process of a module."""
+    """This worker's connection to the forking process of a module."""
 
     def __init__(self, module: str) -> None:
-        self._socket, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        # The module is not in the command: tests that look for a program by its command must not find this.
-        code = f"from testing import warm_start; warm_start.serve({its.fileno()})"
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("STEELYARD_")}
-        # A fork keeps no threads but its own.
-        environment["OPENBLAS_NUM_THREADS"] = "1"
-        environment[MODULE] = module
-        with its:
+        run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
+        self._module, self._address = module, f"\0steelyard-tests-{run}-{module}"
+        self._process: subprocess.Popen[bytes] | None = None
+        while (connected := self._connected()) is None:
+            pass
+        self._socket = connected
+        atexit.register(self.close)
+
+    def _connected(self) -> socket.socket | None:
+        it = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            it.connect(self._address)
+            if it.recv(len(HELLO)):
+                return it
+        except ConnectionRefusedError:
+            self._start()
+        except ConnectionResetError:  # it has ended with its last worker, before it accepted this one
+            pass
+        it.close()
+        return None
+
+    def _start(self) -> None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as its:
+            try:
+                its.bind(self._address)
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+                time.sleep(0.01)  # another worker has bound it, and listens in a moment
+                return
+            its.listen(100)
+            # The module is not in the command: tests that look for a program by its command must not
+            # find this.
+            code = f"from testing import warm_start; warm_start.serve({its.fileno()})"
+            environment = {
+                name: value for name, value in os.environ.items() if not name.startswith("STEELYARD_")
+            }
+            # A fork keeps no threads but its own.
+            environment["OPENBLAS_NUM_THREADS"] = "1"
+            environment[MODULE] = self._module
             self._process = subprocess.Popen(
                 [sys.executable, "-c", code],
                 cwd=Path(__file__).parents[1],
@@ -138,12 +182,12 @@ class _Server:
                 stdin=subprocess.DEVNULL,
                 pass_fds=[its.fileno()],
             )
-        atexit.register(self.close)
 
     def close(self) -> None:
-        """End the process."""
+        """Hang up; the worker that started the process waits for its end."""
         self._socket.close()
-        self._process.wait()
+        if self._process is not None:
+            self._process.wait()
 
     def fork(
         self, arguments: list[str], environment: dict[str, str], folder: str, descriptors: list[int]
@@ -157,45 +201,23 @@ class _Server:
 
 
 def serve(descriptor: int) -> None:
-    """Fork a module's program for each message, until the other end of the socket is closed."""
+    """Fork a module's program for each message, until all that have connected have hung up."""
     module = os.environ[MODULE]
     holder, function, later = FORKED[module]
+    gc.disable()
     main = getattr(importlib.import_module(holder), function)
     for name in later:
         importlib.import_module(name)
     # Without this, the first collection in each child would copy all pages of the parent.
     gc.collect()
     gc.freeze()
-    woken, wake = os.pipe()
-    os.set_blocking(wake, False)
-    os.set_blocking(woken, False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(wake)
-    pipes: dict[int, int] = {}
-    with socket.socket(fileno=descriptor) as requests:
-        while True:
-            ready, _, _ = select.select([descriptor, woken], [], [])
-            if woken in ready:
-                os.read(woken, 1000)
-                _reap(pipes)
-            if descriptor not in ready:
-                continue
-            message, descriptors, _, _ = socket.recv_fds(requests, MESSAGE_BYTES, 4)
-            if not message:
-                return
-            pid = os.fork()
-            if pid == 0:
-                signal.set_wakeup_fd(-1)
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                for each in (woken, wake, *pipes.values(), descriptors[3]):
-                    os.close(each)
-                break
-            os.write(descriptors[3], b"%*d" % (PID_BYTES, pid))
-            pipes[pid] = descriptors[3]
-            for each in descriptors[:3]:
-                os.close(each)
+    gc.enable()
+    asked = _asked(descriptor)
+    if asked is None:
+        return
+    message, descriptors = asked
     arguments, environment, folder = json.loads(message)
-    for number, each in enumerate(descriptors[:3]):
+    for number, each in enumerate(descriptors):
         os.dup2(each, number)
         os.close(each)
     os.chdir(folder)
@@ -210,6 +232,58 @@ def serve(descriptor: int) -> None:
     )
     sys.argv = [str(sys.modules[holder].__file__), *arguments]
     sys.exit(main())
+
+
+def _asked(descriptor: int) -> tuple[bytes, list[int]] | None:
+    """Return a message and its descriptors in the child that is to obey it, and None in the end."""
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    os.set_blocking(woken, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake)
+    pipes: dict[int, int] = {}
+    listening = socket.socket(fileno=descriptor)
+    workers: list[socket.socket] = []
+    while True:
+        awaited: list[socket.socket | int] = [listening, woken, *workers]
+        ready, _, _ = select.select(awaited, [], [])
+        if woken in ready:
+            os.read(woken, 1000)
+            _reap(pipes)
+        if listening in ready:
+            worker, _ = listening.accept()
+            if _is_mine(worker):
+                worker.sendall(HELLO)
+                workers.append(worker)
+            else:
+                worker.close()
+        for worker in [each for each in workers if each in ready]:
+            message, descriptors, _, _ = socket.recv_fds(worker, MESSAGE_BYTES, 4)
+            if not message:
+                worker.close()
+                workers.remove(worker)
+                if not workers:
+                    return None
+                continue
+            pid = os.fork()
+            if pid == 0:
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                for held in (listening, *workers):
+                    held.close()
+                for each in (woken, wake, *pipes.values(), descriptors[3]):
+                    os.close(each)
+                return message, descriptors[:3]
+            os.write(descriptors[3], b"%*d" % (PID_BYTES, pid))
+            pipes[pid] = descriptors[3]
+            for each in descriptors[:3]:
+                os.close(each)
+
+
+def _is_mine(connected: socket.socket) -> bool:
+    # Anyone on this machine may connect to an abstract address.
+    _, user, _ = PEER.unpack(connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size))
+    return bool(user == os.getuid())
 
 
 def _reap(pipes: dict[int, int]) -> None:

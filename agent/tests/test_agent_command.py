@@ -8,6 +8,8 @@ import pytest
 from steelyard_protocol import sample_reader
 from steelyard_protocol.sample_record import SampleRecord
 
+from testing import warm_start
+
 from .process_scope import needs_process_scope
 
 pytestmark = pytest.mark.integration
@@ -15,7 +17,7 @@ pytestmark = pytest.mark.integration
 
 def test_a_key_file_that_is_not_there_is_one_line_and_exits_2() -> None:
     command = [sys.executable, "-m", "steelyard_agent", "--key-file", "/nowhere/key"]
-    ran = subprocess.run(command, capture_output=True, check=False, text=True)
+    ran = warm_start.run(command)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr == (
         "steelyard-agent: the key file /nowhere/key cannot be read: No such file or directory\n"
@@ -44,21 +46,22 @@ def test_once_on_a_process_that_is_not_there_says_so_and_exits_1() -> None:
         "--pid-file",
         "/nowhere/x",
     ]
-    ran = subprocess.run(command, capture_output=True, check=False, text=True)
+    ran = warm_start.run(command)
     assert (ran.returncode, ran.stdout) == (1, "")
     assert "PID file /nowhere/x is not there" in ran.stderr
 
 
 def test_a_wrong_flag_is_one_line_and_exits_2() -> None:
     command = [sys.executable, "-m", "steelyard_agent", "--interval", "soon"]
-    ran = subprocess.run(command, capture_output=True, check=False, text=True)
+    ran = warm_start.run(command)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr == "steelyard-agent: --interval is 'soon': give seconds within 0.1..60\n"
 
 
 def test_explain_prints_every_indicator_and_where_it_comes_from() -> None:
     command = [sys.executable, "-m", "steelyard_agent", "--explain", "--interval", "0.1", "--scope", "host"]
-    printed = subprocess.run(command, capture_output=True, check=True, text=True)
+    printed = warm_start.run(command)
+    assert printed.returncode == 0
     rows = {line.split()[0]: line for line in printed.stdout.splitlines() if line[:1].strip()}
     assert {"scope", "cpu", "net", "io", "mem"} <= rows.keys()
     assert "/proc/stat" in rows["cpu"]
@@ -66,11 +69,8 @@ def test_explain_prints_every_indicator_and_where_it_comes_from() -> None:
 
 
 def test_without_grpcio_the_flag_says_what_to_install() -> None:
-    program = (
-        "import sys; sys.modules['grpc'] = None; from steelyard_agent.__main__ import main; sys.exit(main())"
-    )
-    command = [sys.executable, "-c", program, "--orca-grpc", ":9812"]
-    ran = subprocess.run(command, capture_output=True, check=False, text=True)
+    command = [sys.executable, "-m", "steelyard_agent", "--orca-grpc", ":9812"]
+    ran = warm_start.run(command, before="sys.modules['grpc'] = None")
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith(
         "steelyard-agent: --orca-grpc needs grpcio and protobuf (pip install 'steelyard-agent[grpc]'): "

@@ -4,7 +4,6 @@ import contextlib
 import re
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from steelyard_protocol import signature, traffic_report, weight_table, wire
 from steelyard_protocol.traffic_report import TrafficReport
 from steelyard_protocol.weight_table import State, TablePeer, WeightTable
 
+from testing import warm_start
 from testing.daemons import Daemon, free_port
 from testing.handler_server import serving
 from testing.waiting import PATIENCE_S, wait_until
@@ -197,7 +197,7 @@ class Rig:
         ]  # fmt: skip
         environment = {} if key is None else {"STEELYARD_REPORTER_KEY": key.decode()}
         with log.open("ab") as output:
-            process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
+            process = warm_start.Popen(command, stdout=output, stderr=output, env=environment)
         try:
             yield log
         finally:

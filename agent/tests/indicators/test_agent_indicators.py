@@ -137,9 +137,9 @@ def test_a_rate_is_shown_in_the_load_report_and_sent_nowhere(memcached: Daemon, 
 
 def printed(config: Path, flag: str) -> str:
     command = [sys.executable, "-m", "steelyard_agent", "--config", str(config), "--scope", "host", flag]
-    return subprocess.run(
-        [*command, "--interval", "0.2"], check=True, capture_output=True, text=True, timeout=PATIENCE_S
-    ).stdout
+    ran = warm_start.run([*command, "--interval", "0.2"])
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
 
 
 def test_explain_shows_raw_values_the_limit_and_why_one_is_null(tmp_path: Path) -> None:

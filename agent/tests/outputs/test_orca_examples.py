@@ -1,6 +1,6 @@
 """The examples of servers that report their load, and Envoy before them, with real agents.
 
-Two agents watch one process, which keeps a core half busy; for the second one a core is
+Two agents watch one process, which keeps a fifth of a core busy; for the second one a core is
 an eighth of the capacity. So the first reports eight times the second's figure, however
 busy the machine is.
 """
@@ -24,6 +24,7 @@ from typing import Any
 import pytest
 import yaml
 
+from testing import warm_start
 from testing.daemons import free_port
 from testing.waiting import PATIENCE_S, wait_until
 
@@ -32,12 +33,12 @@ from ..process_scope import needs_process_scope
 pytestmark = pytest.mark.integration
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-HALF_BUSY = """
+A_FIFTH_BUSY = """
 import time
 while True:
-    until = time.monotonic() + .02
+    until = time.monotonic() + .01
     while time.monotonic() < until: pass
-    time.sleep(.02)
+    time.sleep(.04)
 """
 VALUE = re.compile(r"TEXT cpu_utilization=[\d.]+,.*rps_fractional=[\d.]+")
 
@@ -45,7 +46,7 @@ VALUE = re.compile(r"TEXT cpu_utilization=[\d.]+,.*rps_fractional=[\d.]+")
 @contextmanager
 def running(command: Sequence[str], log: Path, **environment: str) -> Iterator[None]:
     with log.open("ab") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, env={**os.environ, **environment})
+        process = warm_start.Popen(command, stdout=output, stderr=output, env={**os.environ, **environment})
     try:
         yield
     finally:
@@ -55,7 +56,7 @@ def running(command: Sequence[str], log: Path, **environment: str) -> Iterator[N
 
 @contextmanager
 def busy_process() -> Iterator[int]:
-    process = subprocess.Popen([sys.executable, "-c", HALF_BUSY])
+    process = subprocess.Popen([sys.executable, "-c", A_FIFTH_BUSY])
     try:
         yield process.pid
     finally:

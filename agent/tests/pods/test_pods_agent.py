@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 import time
 import urllib.error
@@ -113,13 +112,8 @@ def test_settings_that_are_read_again_while_the_api_server_refuses_lose_no_pod(
 
 
 def test_without_a_node_it_ends_with_a_line_that_says_so(api: PodsApiServer) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "steelyard_agent", "--scope", "pods"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **api.environment},
-        check=False,
-    )
+    command = [sys.executable, "-m", "steelyard_agent", "--scope", "pods"]
+    done = warm_start.run(command, env={**os.environ, **api.environment})
     assert (done.returncode, done.stdout) == (2, "")
     assert (
         done.stderr

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from steelyard_agent.registration.controller_client import ControllerClient, NoA
 
 from testing import hostile_servers, warm_start
 from testing.daemons import Daemon, free_port
+from testing.handler_server import PromptHTTPServer
 from testing.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.integration
@@ -85,7 +86,7 @@ def serving(*, trusted_as: ssl.SSLContext | None = None) -> Iterator[Controller]
         def log_message(self, *_: object) -> None:
             pass
 
-    class Server(ThreadingHTTPServer):
+    class Server(PromptHTTPServer):
         def handle_error(self, *_: object) -> None:  # a client that does not trust us
             pass
 
@@ -94,7 +95,7 @@ def serving(*, trusted_as: ssl.SSLContext | None = None) -> Iterator[Controller]
         server.socket = trusted_as.wrap_socket(server.socket, server_side=True)
     scheme = "http" if trusted_as is None else "https"
     controller = Controller(f"{scheme}://127.0.0.1:{server.server_port}")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
         yield controller
@@ -362,7 +363,8 @@ def test_explain_shows_what_would_be_declared_and_asks_nobody() -> None:
             "--peer", "server-1", "--register", controller.url, "--address", "auto:8080",
         ]  # fmt: skip
         environment = {**os.environ, "STEELYARD_AGENT_TOKEN": "t0ken"}
-        ran = subprocess.run(command, capture_output=True, check=True, text=True, env=environment)
+        ran = warm_start.run(command, env=environment)
+        assert ran.returncode == 0
         assert controller.asked == []
     lines = ran.stdout.splitlines()
     place = next(number for number, line in enumerate(lines) if line.startswith("register"))
@@ -378,6 +380,6 @@ def test_a_token_file_that_is_not_there_is_one_line_and_exits_2() -> None:
         sys.executable, "-m", "steelyard_agent", "--register", "http://127.0.0.1:1", "--address", "auto:80",
         "--token-file", "/nowhere/token",
     ]  # fmt: skip
-    ran = subprocess.run(command, capture_output=True, check=False, text=True)
+    ran = warm_start.run(command)
     message = "steelyard-agent: the token file /nowhere/token cannot be read: No such file or directory\n"
     assert (ran.returncode, ran.stderr) == (2, message)
