@@ -29,6 +29,7 @@ from steelyard_protocol import sample_record, wire
 from steelyard_protocol.sample_record import SampleRecord
 
 from testing.daemons import Daemon, free_port
+from testing.handler_server import Prompt
 from testing.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.integration
@@ -65,7 +66,7 @@ SCENARIO = Scenario(
 )
 
 
-class Web(ThreadingTCPServer):
+class Web(Prompt, ThreadingTCPServer):
     """A server that answers with its name, and sends the load report it was given."""
 
     # Not http.server's: that takes several times as long for a request.
@@ -123,7 +124,7 @@ def webs() -> Iterator[Mapping[str, Web]]:
     with contextlib.ExitStack() as stack:
         running = {name: stack.enter_context(Web(name)) for name in NAMES}
         for web in running.values():
-            threading.Thread(target=web.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+            threading.Thread(target=web.serve_forever, daemon=True).start()
             stack.callback(web.shutdown)
         yield running
 

@@ -5,17 +5,23 @@ import socket
 import ssl
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http import HTTPStatus
+from http.server import ThreadingHTTPServer
+from socketserver import StreamRequestHandler
 from typing import ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 from testing.daemons import free_port
+from testing.handler_server import Prompt
 
 PIECE_S = 0.1  # between two bytes of a slow body
 
+STATUSES = frozenset(HTTPStatus)
+METHODS = ("GET", "POST", "PURGE")
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+
+class _Handler(StreamRequestHandler):
+    # Not http.server's: that takes several times as long for a request.
     name: ClassVar[str]
     statuses: ClassVar[dict[str, int]]
     delays_s: ClassVar[dict[str, float]]
@@ -32,55 +38,61 @@ class _Handler(BaseHTTPRequestHandler):
         self.connections.discard(self.connection)
         super().finish()
 
-    def do_PURGE(self) -> None:
-        self.do_GET()
+    def handle(self) -> None:
+        """Answer one request after the other."""
+        self._goes_on = True
+        with contextlib.suppress(ConnectionError):  # the client is gone
+            while self._goes_on and (line := self.rfile.readline()):
+                self._take(line.decode("latin-1"))
 
-    def do_POST(self) -> None:
-        self.do_GET()
-
-    def do_GET(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self.received.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
-        url = urlsplit(self.path)
+    def _take(self, line: str) -> None:
+        try:
+            method, path, version = line.split()
+        except ValueError:
+            self._goes_on = False
+            self.wfile.write(self._head(400, {"Content-Length": "0", "Connection": "close"}))
+            return
+        headers: dict[str, str] = {}
+        while (field := self.rfile.readline().decode("latin-1").rstrip("\r\n")) != "":
+            name, _, value = field.partition(":")
+            headers[name.lower()] = value.strip()
+        body = self.rfile.read(int(headers.get("content-length", 0)))
+        kept = headers.get("connection", "keep-alive" if version == "HTTP/1.1" else "close").lower()
+        self._goes_on = kept != "close" and method in METHODS
+        self.received.append((path, headers, body))
+        url = urlsplit(path)
         query = {key: values[0] for key, values in parse_qs(url.query).items()}
         if url.path in self.holds:
             self.holds[url.path].wait()
         time.sleep(float(query.get("sleep_s", self.delays_s.get(url.path, 0))))
-        try:
-            if "Upgrade" in self.headers:
-                self._upgrade(float(query.get("body_s", 0)))
-            else:
-                status = int(query.get("status", self.statuses.get(url.path, 200)))
-                self._answer(
-                    status,
-                    float(query.get("body_s", 0)),
-                    int(query.get("bytes", 0)),
-                    int(query.get("cut", 0)),
-                )
-        except ConnectionError:  # the client is gone
-            self.close_connection = True
+        if "upgrade" in headers:
+            self._upgrade(float(query.get("body_s", 0)))
+        else:
+            status = int(query.get("status", self.statuses.get(url.path, 200)))
+            self._answer(
+                status if method in METHODS else 501,
+                float(query.get("body_s", 0)),
+                int(query.get("bytes", 0)),
+                int(query.get("cut", 0)),
+            )
+
+    def _head(self, status: int, headers: dict[str, str]) -> bytes:
+        reason = HTTPStatus(status).phrase if status in STATUSES else ""
+        fields = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        return f"HTTP/1.1 {status} {reason}\r\nX-Backend: {self.name}\r\n{fields}\r\n".encode("latin-1")
 
     def _answer(self, status: int, body_s: float, extra: int, cut: int) -> None:
         pieces = round(body_s / PIECE_S)
-        self.send_response(status)
-        self.send_header("X-Backend", self.name)
-        for name, value in self.headers_sent.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(extra + pieces + cut))
-        self.end_headers()
-        self.wfile.write(b"." * extra)
+        length = {"Content-Length": str(extra + pieces + cut)}
+        self.wfile.write(self._head(status, self.headers_sent | length) + b"." * extra)
         for _ in range(pieces):
             time.sleep(PIECE_S)
             self.wfile.write(b".")
-        self.close_connection = self.close_connection or cut > 0
+        self._goes_on = self._goes_on and cut == 0
 
     def _upgrade(self, open_s: float) -> None:
-        self.send_response(101)
-        self.send_header("X-Backend", self.name)
-        self.send_header("Upgrade", "websocket")
-        self.send_header("Connection", "Upgrade")
-        self.end_headers()
-        self.close_connection = True
+        self.wfile.write(self._head(101, {"Upgrade": "websocket", "Connection": "Upgrade"}))
+        self._goes_on = False
         until = time.monotonic() + open_s
         with contextlib.suppress(TimeoutError):
             while (left_s := until - time.monotonic()) > 0:
@@ -89,11 +101,8 @@ class _Handler(BaseHTTPRequestHandler):
                     return
                 self.connection.sendall(piece)
 
-    def log_message(self, format: str, *args: object) -> None:
-        pass
 
-
-class CrowdServer(ThreadingHTTPServer):
+class CrowdServer(Prompt, ThreadingHTTPServer):
     """Room for hundreds of connections at a time: a client without a place tries again a second later."""
 
     daemon_threads = True
@@ -131,7 +140,7 @@ class Backend:
         self._server = CrowdServer(("127.0.0.1", port), type("Handler", (_Handler,), shared))
         if self._tls:
             self._server.socket = self._tls.wrap_socket(self._server.socket, server_side=True)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:

@@ -16,6 +16,7 @@ import pytest
 from openresty.tests.backend import Backend
 from openresty.tests.nginx_process import Edge, one_upstream
 from openresty.tests.rig import Rig
+from testing.handler_server import Prompt
 from testing.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -69,13 +70,13 @@ class Between:
                         else:
                             self.wfile.write(piece)
 
-        class Server(socketserver.ThreadingTCPServer):
+        class Server(Prompt, socketserver.ThreadingTCPServer):
             daemon_threads = True
             block_on_close = False
 
         self._server = Server(("127.0.0.1", 0), Handler)
         self.port = self._server.server_address[1]
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def close(self) -> None:
         """Stop listening."""
