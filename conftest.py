@@ -14,6 +14,9 @@ from hypothesis import settings
 from testing import haproxy_under_test, nginx_under_test
 from testing.daemons import Daemon, memcached_in, redis_in
 
+# The collector would look through all that imports and collection make, again and again, and free nothing.
+gc.disable()
+
 # Tests assert no wall-clock time, and this machine may be a busy one.
 settings.register_profile("steelyard", deadline=None)
 settings.load_profile("steelyard")
@@ -68,6 +71,7 @@ def pytest_collection_finish() -> None:
     """Let the garbage collector skip what imports and collection made; it took a tenth of the CPU time."""
     gc.collect()
     gc.freeze()
+    gc.enable()
     # The default, 700, is for small heaps. Reference counts free almost everything at once.
     gc.set_threshold(10_000, 10, 10)
 
