@@ -17,7 +17,15 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Page,
+    Playwright,
+    ViewportSize,
+    expect,
+    sync_playwright,
+)
 from pymemcache.client.base import Client
 from steelyard_controller import cli
 from steelyard_controller.api.streams import OF_ONE_CLIENT
@@ -70,9 +78,20 @@ def browser(playwright_driver: Playwright) -> Iterator[Browser]:
     path = shutil.which(BROWSER) or pytest.fail(f"{BROWSER} is not installed: run `make setup-tests`")
     # Chromium's sandbox refuses root; it only shows our own page.
     flags = ["--no-sandbox"] if os.getuid() == 0 else []
-    browser = playwright_driver.chromium.launch(executable_path=path, args=[*flags, "--disable-gpu"])
+    # Pages of the kept context share a process.
+    flags += ["--disable-gpu", "--process-per-site"]
+    browser = playwright_driver.chromium.launch(executable_path=path, args=flags)
     yield browser
     browser.close()
+
+
+VIEWPORT: ViewportSize = {"width": 1280, "height": 900}
+
+
+@pytest.fixture(scope="module")
+def kept_context(browser: Browser) -> BrowserContext:
+    """The context of pages without settings of their own: a further one would load all files again."""
+    return browser.new_context(viewport=VIEWPORT)
 
 
 @pytest.fixture(scope="module")
@@ -151,9 +170,10 @@ Look = Callable[..., Page]
 
 
 @pytest.fixture
-def look(browser: Browser) -> Iterator[Look]:
+def look(browser: Browser, kept_context: BrowserContext) -> Iterator[Look]:
     """Return a function that opens the page of a site; an error in it fails the test."""
     contexts: list[BrowserContext] = []
+    pages: list[Page] = []
     problems: list[str] = []
 
     def looking(
@@ -164,8 +184,12 @@ def look(browser: Browser) -> Iterator[Look]:
         before: Callable[[Page], None] = lambda _: None,
         **context: Any,
     ) -> Page:
-        contexts.append(browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context}))
-        page = contexts[-1].new_page()
+        if context:
+            contexts.append(browser.new_context(**{"viewport": VIEWPORT, **context}))
+            page = contexts[-1].new_page()
+        else:
+            page = kept_context.new_page()
+            pages.append(page)
 
         def note(kind: str, message: str) -> None:
             # A virtual interface was added or removed on this machine; the page tries again.
@@ -182,6 +206,9 @@ def look(browser: Browser) -> Iterator[Look]:
         return page
 
     yield looking
+    for page in pages:
+        page.evaluate("localStorage.clear()")
+        page.close()
     for context in contexts:
         context.close()
     assert problems == []
