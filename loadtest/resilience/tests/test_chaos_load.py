@@ -68,14 +68,11 @@ class Watched:
         self.let_go = threading.Event()
         self._first = threading.Lock()
 
-    def status(self) -> dict[str, object] | None:
-        return {"upstreams": {"web": {"rung": "drift"}}}
-
-    def why_not_well(self) -> str | None:
+    def look(self) -> tuple[dict[str, object] | None, str | None]:
         if self._first.acquire(blocking=False):
             self.let_go.wait(PATIENCE_S)
             raise OSError("no route")
-        return None
+        return {"upstreams": {"web": {"rung": "drift"}}}, None
 
 
 def test_looks_go_on_while_one_hangs_and_report_its_error() -> None:

@@ -54,7 +54,8 @@ def looking(stage: Stage, looks: list[Look], look_s: float = LOOK_S) -> Iterator
 
     def look() -> None:
         try:
-            rung, not_well = rung_of(stage.status()), stage.why_not_well()
+            status, not_well = stage.look()
+            rung = rung_of(status)
         except Exception as error:
             rung, not_well = None, f"the look failed: {type(error).__name__} {error}"
         # The stamp is taken after the last answer: a look that waited proves nothing about earlier moments.

@@ -130,12 +130,16 @@ class Stage:
         )  # fmt: skip
 
     def why_not_well(self) -> str | None:
-        """Return why not all is well; None if every part runs and has the others' current state.
+        """Return why not all is well; None if every part runs and has the others' current state."""
+        return self.look()[1]
+
+    def look(self) -> tuple[dict[str, Any] | None, str | None]:
+        """Return nginx's status document, and why not all is well: None if it is.
 
         Takes at most two seconds, three when another controller leads than at the last look. Safe for
         several threads at a time.
         """
-        status = self._pool.submit(self.status)
+        asked_status = self._pool.submit(self.status)
         # An overview costs a controller more than its readiness. So ask the previous leader meanwhile, and
         # all of them only while none is known.
         asked = hosts.CONTROLLERS if self._last_leader is None else (self._last_leader,)
@@ -145,12 +149,13 @@ class Stage:
         if leader is not None and leader not in overviews:
             overviews[leader] = self._pool.submit(self._overview, leader)
         stopped = (daemon.why_not_running() for daemon in self._daemons.values())
-        return wellness.why_not_well(
+        status = asked_status.result()
+        return status, wellness.why_not_well(
             self._settings,
             stopped=[line for line in stopped if line],
             readiness=readiness,
             overview=overviews[leader].result() if leader else None,
-            status=status.result(),
+            status=status,
             workers=len(self.daemon("nginx").children()),
         )
 
