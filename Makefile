@@ -10,7 +10,7 @@ QUIET := $(shell awk '{ split($$4, running, "/"); print running[1] < 6 ? "yes" :
 endif
 export QUIET
 
-.PHONY: help setup setup-tests up down status demo test spec unit unit-quick unit-models integration integration-short integration-long alone e2e check check-computing check-daemons lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law report sim chaos soak fuzz audit law-cases law-burns law-rarely-asked plot-law versions findings release images clean compose-up compose-down compose-test kubernetes-test
+.PHONY: help setup setup-tests up down status demo test spec unit unit-quick unit-models integration integration-short integration-nginx integration-programs integration-long alone e2e check check-computing check-daemons lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law report sim chaos soak fuzz audit law-cases law-burns law-rarely-asked plot-law versions findings release images clean compose-up compose-down compose-test kubernetes-test
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,26 +57,35 @@ unit-models:
 DAEMONS := $(BIN)/pytest -q --reruns 1 -p no:hypothesispytest
 
 integration:  ## run tests with real memcached, redis and nginx on free ports
-	@$(MAKE) --no-print-directory --jobs $(if $(filter yes,$(QUIET)),2,1) integration-short integration-long
+	@$(MAKE) --no-print-directory --jobs $(if $(filter yes,$(QUIET)),3,1) integration-short integration-long
 	@$(MAKE) --no-print-directory alone
 
-integration-short:
-	$(DAEMONS) -n $(if $(filter yes,$(QUIET)),6,4) --dist worksteal -m "integration and not long and not alone"
+# Each worker imports and collects all tests of its run, so there are two runs.
+SHORT := -n $(if $(filter yes,$(QUIET)),3,2) --dist worksteal -m "integration and not long and not alone"
+
+integration-short: integration-nginx integration-programs
+
+integration-nginx:
+	$(DAEMONS) $(SHORT) openresty/tests
+
+integration-programs:
+	STEELYARD_TESTS_PORTS=26000-31999 $(DAEMONS) $(SHORT) --ignore=openresty/tests
 
 integration-long:
-	$(DAEMONS) -n 3 -m "integration and long"
+	STEELYARD_TESTS_PORTS=8000-13999 $(DAEMONS) -n 3 -m "integration and long"
 
 alone:  ## run tests that measure CPU or time, with nothing beside them
 	$(DAEMONS) -n 2 --dist loadfile -m "integration and alone"
 
+# These tests share one cluster, so they run one after the other.
 e2e:  ## test the whole cluster: burn a server and its share falls; stop and it returns
-	$(DAEMONS) -n 2 --dist loadfile -m e2e
+	STEELYARD_TESTS_PORTS=14000-19999 $(DAEMONS) -m e2e
 
 # Quick tests come first, and end a run early. Tests with daemons mostly wait: the CPU that they leave is for
 # Lua specs, types and models, which only compute and delay no daemon.
 check: setup-tests  ## run what CI runs: linters, types, architecture, tests
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint arch unit-quick
-	@$(MAKE) --no-print-directory --jobs $(if $(filter yes,$(QUIET)),3,1) --output-sync=target check-computing check-daemons
+	@$(MAKE) --no-print-directory --jobs $(if $(filter yes,$(QUIET)),5,1) --output-sync=target check-computing check-daemons
 
 check-computing:
 	@nice -n 10 $(MAKE) --no-print-directory spec
@@ -84,9 +93,8 @@ check-computing:
 	@$(MAKE) --no-print-directory unit-models
 
 check-daemons:
-	@$(MAKE) --no-print-directory integration-short integration-long
+	@$(MAKE) --no-print-directory integration-short integration-long e2e
 	@$(MAKE) --no-print-directory alone
-	@$(MAKE) --no-print-directory e2e
 
 lint:  ## run ruff, luacheck and the lint of English
 	$(BIN)/ruff check .

@@ -18,6 +18,10 @@ import pytest
 from testing import warm_start
 from testing.waiting import PATIENCE_S
 
+# First and last port of tests. `make` gives different ones to runs of pytest beside each other: a daemon that
+# restarts must find its port free.
+PORTS = os.environ.get("STEELYARD_TESTS_PORTS", "20000-25999")
+
 # Ports that free_port has returned lately. Their users may not listen yet.
 _given: deque[int] = deque(maxlen=1000)
 
@@ -29,9 +33,10 @@ def free_port(count: int = 1) -> int:
     its own part, so no other test gets the port of a daemon that restarts.
     """
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    part = 12_000 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    lowest, highest = map(int, PORTS.split("-"))
+    part = (highest - lowest + 1) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     for _ in range(1000):
-        first = 20_000 + worker * part + random.randrange(part - count)
+        first = lowest + worker * part + random.randrange(part - count)
         ports = range(first, first + count)
         if not set(ports).isdisjoint(_given):
             continue

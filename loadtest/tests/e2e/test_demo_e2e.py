@@ -4,8 +4,6 @@ import csv
 import re
 import signal
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -13,43 +11,22 @@ import pytest
 from steelyard_loadtest.cluster.processes import wait_ended
 from steelyard_loadtest.scenario.algorithms import DEFAULT
 
-from testing.daemons import free_port
 from testing.waiting import PATIENCE_S, wait_until
+
+from .e2e_cluster import COMMAND, Cluster
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
-COMMAND = [sys.executable, "-m", "steelyard_loadtest"]
+
+def demo(cluster: Cluster, folder: Path, *flags: str) -> list[str]:
+    return [*COMMAND, "demo", "--out", str(folder), *cluster.flags, *flags]
 
 
-class Cluster:
-    """A cluster of its own, on free ports."""
-
-    def __init__(self, run_dir: Path) -> None:
-        self.run_dir = run_dir
-        self.lb, self.api, self.first_server = free_port(), free_port(), free_port(3)
-        self._flags = [
-            *("--run-dir", str(run_dir), "--lb-port", str(self.lb), "--api-port", str(self.api)),
-            *("--memcached-port", str(free_port()), "--redis-port", str(free_port())),
-            *("--server-port", str(self.first_server)),
-        ]
-
-    def command(self, action: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*COMMAND, "cluster", action, *self._flags],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-
-    def demo(self, folder: Path, *flags: str) -> list[str]:
-        return [*COMMAND, "demo", "--out", str(folder), *self._flags, *flags]
-
-    def burners(self) -> int:
-        """Count the first server's burners by its processes: a burnt server may answer too late."""
-        server = int((self.run_dir / "server-1.process").read_text())
-        family = psutil.Process(server).children(recursive=True)
-        return sum("burner.py" in " ".join(_command(each)) for each in family)
+def burners(cluster: Cluster) -> int:
+    """Count the first server's burners by its processes: a burnt server may answer too late."""
+    server = int((cluster.run_dir / "server-1.process").read_text())
+    family = psutil.Process(server).children(recursive=True)
+    return sum("burner.py" in " ".join(_command(each)) for each in family)
 
 
 def _command(process: psutil.Process) -> list[str]:
@@ -57,18 +34,6 @@ def _command(process: psutil.Process) -> list[str]:
         return process.cmdline()
     except psutil.NoSuchProcess:  # it ended meanwhile
         return []
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    started = Cluster(tmp_path_factory.mktemp("cluster"))
-    up = started.command("up")
-    try:
-        assert up.returncode == 0, up.stdout + up.stderr
-        yield started
-    finally:
-        down = started.command("down")
-        assert down.returncode == 0, down.stderr
 
 
 def trials(folder: Path) -> list[dict[str, str]]:
@@ -82,10 +47,10 @@ def assert_png(file: Path) -> None:
 
 
 def test_a_demo_loads_burns_and_leaves_tables_figures_and_plot(cluster: Cluster, tmp_path: Path) -> None:
-    command = cluster.demo(tmp_path, "--seconds", "9")
+    command = demo(cluster, tmp_path, "--seconds", "9")
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=150)
     assert done.returncode == 0, done.stderr
-    assert cluster.burners() == 0
+    assert burners(cluster) == 0
 
     ours, equal = trials(tmp_path)
     assert (ours["algorithm"], equal["algorithm"]) == (DEFAULT, "nginx-rr")
@@ -106,27 +71,27 @@ def test_a_demo_loads_burns_and_leaves_tables_figures_and_plot(cluster: Cluster,
 def test_ctrl_c_during_the_second_burn_keeps_the_first_load_and_stops_burning(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    command = cluster.demo(tmp_path, "--seconds", "12")
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as demo:
-        assert demo.stderr
-        assert any(line.endswith(" failed\n") for line in demo.stderr), "the first load did not end"
-        wait_until(cluster.burners)
-        family = psutil.Process(demo.pid).children(recursive=True)
-        demo.send_signal(signal.SIGINT)
-        _, err = demo.communicate(timeout=150)
-    assert demo.returncode == 130, err
+    command = demo(cluster, tmp_path, "--seconds", "12")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        assert run.stderr
+        assert any(line.endswith(" failed\n") for line in run.stderr), "the first load did not end"
+        wait_until(lambda: burners(cluster))
+        family = psutil.Process(run.pid).children(recursive=True)
+        run.send_signal(signal.SIGINT)
+        _, err = run.communicate(timeout=150)
+    assert run.returncode == 130, err
     assert "interrupted: the page has the figures so far" in err
     assert "Traceback" not in err
     assert family
     assert wait_ended(family, PATIENCE_S) == set()
-    assert cluster.burners() == 0
+    assert burners(cluster) == 0
     (kept,) = trials(tmp_path)
     assert kept["algorithm"] == DEFAULT
     assert_png(tmp_path / "demo.png")
 
 
 def test_a_cluster_that_is_not_up_is_one_line_with_the_remedy(tmp_path: Path) -> None:
-    command = Cluster(tmp_path).demo(tmp_path / "out")
+    command = demo(Cluster(tmp_path), tmp_path / "out")
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 1
     assert re.fullmatch(

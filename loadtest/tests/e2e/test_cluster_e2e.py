@@ -1,11 +1,10 @@
-"""The whole cluster, as `make up` starts it: weights follow the load, and `make down` leaves nothing."""
+"""The whole cluster, as `make up` starts it: weights follow the load."""
 
 import contextlib
 import http.client
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -20,51 +19,24 @@ from testing.daemons import Daemon, free_port
 from testing.visitors import Visitors
 from testing.waiting import PATIENCE_S, wait_until
 
+from .e2e_cluster import Cluster
+
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 
-class Cluster:
-    """A cluster of its own, on free ports."""
+def request(port: int, path: str, method: str = "GET") -> tuple[int, dict[str, str], bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request(method, path)
+        answer = connection.getresponse()
+        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
+    finally:
+        connection.close()
 
-    def __init__(self, run_dir: Path) -> None:
-        self.run_dir = run_dir
-        self.lb, self.api, self.memcached, self.redis = (free_port() for _ in range(4))
-        self.first_server = free_port(3)
 
-    @property
-    def ports(self) -> list[int]:
-        return [
-            self.lb,
-            self.api,
-            self.memcached,
-            self.redis,
-            *range(self.first_server, self.first_server + 3),
-        ]
-
-    def command(self, action: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [
-                sys.executable, "-m", "steelyard_loadtest",
-                "cluster", action, "--run-dir", str(self.run_dir),
-                "--lb-port", str(self.lb), "--api-port", str(self.api),
-                "--memcached-port", str(self.memcached), "--redis-port", str(self.redis),
-                "--server-port", str(self.first_server),
-            ],
-            capture_output=True, text=True, check=False, timeout=120,
-        )  # fmt: skip
-
-    def request(self, port: int, path: str, method: str = "GET") -> tuple[int, dict[str, str], bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-        try:
-            connection.request(method, path)
-            answer = connection.getresponse()
-            return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
-        finally:
-            connection.close()
-
-    def web(self) -> dict[str, Any]:
-        document: dict[str, Any] = json.loads(self.request(self.api, "/v1/upstreams/web")[2])
-        return document
+def web(cluster: Cluster) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(request(cluster.api, "/v1/upstreams/web")[2])
+    return document
 
 
 def load_on(cluster: Cluster) -> Visitors:
@@ -72,20 +44,8 @@ def load_on(cluster: Cluster) -> Visitors:
     return Visitors(cluster.lb, requests_per_s=220, connections=24)
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    started = Cluster(tmp_path_factory.mktemp("cluster"))
-    up = started.command("up")
-    try:
-        assert up.returncode == 0, up.stdout + up.stderr
-        yield started
-    finally:
-        down = started.command("down")
-        assert down.returncode == 0, down.stderr
-
-
 def test_a_request_is_answered_and_says_by_whom(cluster: Cluster) -> None:
-    status, headers, body = cluster.request(cluster.lb, "/")
+    status, headers, body = request(cluster.lb, "/")
     assert status == 200
     assert headers["x-served-by"] == headers["x-steelyard-server"] == json.loads(body)["server"]
 
@@ -98,11 +58,11 @@ def test_up_twice_is_harmless(cluster: Cluster) -> None:
 
 
 def test_nginx_says_what_it_does(cluster: Cluster) -> None:
-    document = json.loads(cluster.request(cluster.lb, "/steelyard/status")[2])
-    web = document["upstreams"]["web"]
-    assert web["rung"] == "fresh"
-    assert [peer["id"] for peer in web["peers"]] == ["server-1", "server-2", "server-3"]
-    assert web["generation"] > 0
+    document = json.loads(request(cluster.lb, "/steelyard/status")[2])
+    shown = document["upstreams"]["web"]
+    assert shown["rung"] == "fresh"
+    assert [peer["id"] for peer in shown["peers"]] == ["server-1", "server-2", "server-3"]
+    assert shown["generation"] > 0
 
 
 def test_share_falls_while_a_server_burns_and_returns(cluster: Cluster) -> None:
@@ -110,12 +70,12 @@ def test_share_falls_while_a_server_burns_and_returns(cluster: Cluster) -> None:
         # Weights begin alike, so a share of that time is no reference.
         wait_until(lambda: _has_learnt_the_sizes(cluster))
         calm = load.share("server-1", 1000)
-        assert cluster.request(cluster.first_server, "/burn?seconds=60&workers=3", "POST")[0] < 300
-        start = cluster.web()["generation"]
+        assert request(cluster.first_server, "/burn?seconds=60&workers=3", "POST")[0] < 300
+        start = web(cluster)["generation"]
         ticks = _ticks_until(cluster, start, lambda: load.share("server-1", 200) < 0.6 * calm, at_most=40)
         assert ticks <= 6, f"{ticks} ticks of 1 s until the share had fallen"
-        assert cluster.request(cluster.first_server, "/burn", "DELETE")[0] < 300
-        start = cluster.web()["generation"]
+        assert request(cluster.first_server, "/burn", "DELETE")[0] < 300
+        start = web(cluster)["generation"]
         _ticks_until(cluster, start, lambda: load.share("server-1", 400) > 0.8 * calm, at_most=90)
     assert load.failures == []
 
@@ -187,28 +147,28 @@ def test_a_servers_weight_falls_though_nobody_declared_the_load_balancer_that_re
     cluster: Cluster, tmp_path: Path, beside: Callable[[Cluster, Path], AbstractContextManager[int]]
 ) -> None:
     def weight() -> float:
-        weights = {peer["id"]: peer["weight"] for peer in cluster.web()["peers"]}
+        weights = {peer["id"]: peer["weight"] for peer in web(cluster)["peers"]}
         return float(weights["server-1"] / sum(weights.values()))
 
     with (
         beside(cluster, tmp_path) as port,
         Visitors(port, requests_per_s=220, connections=24) as load,
     ):
-        start = cluster.web()["generation"]
+        start = web(cluster)["generation"]
         # The server that burnt in the previous test needs to regain trust.
         _ticks_until(cluster, start, lambda: _has_learnt_the_sizes(cluster) and weight() > 0.2, at_most=150)
         calm, share = weight(), load.share("server-1", 500)
-        assert cluster.request(cluster.first_server, "/burn?seconds=60&workers=3", "POST")[0] < 300
+        assert request(cluster.first_server, "/burn?seconds=60&workers=3", "POST")[0] < 300
         try:
-            start = cluster.web()["generation"]
+            start = web(cluster)["generation"]
             _ticks_until(cluster, start, lambda: weight() < 0.6 * calm, at_most=40)
             _ticks_until(cluster, start, lambda: load.share("server-1", 200) < 0.6 * share, at_most=60)
-            balancers = cluster.web()["load_balancers"]
+            balancers = web(cluster)["load_balancers"]
             assert {name: one["declared"] for name, one in balancers.items()} == {
                 "edge-1": True, "edge-2": False
             }  # fmt: skip
         finally:
-            assert cluster.request(cluster.first_server, "/burn", "DELETE")[0] < 300
+            assert request(cluster.first_server, "/burn", "DELETE")[0] < 300
     assert load.failures == []
 
 
@@ -235,7 +195,7 @@ def test_no_server_up_is_a_502_that_says_why(cluster: Cluster) -> None:
         for process in [*server.children(recursive=True), server]:
             process.kill()
     assert wait_ended(servers, PATIENCE_S) == set()
-    status, headers, body = cluster.request(cluster.lb, "/")
+    status, headers, body = request(cluster.lb, "/")
     problem = json.loads(body)
     assert (status, headers["content-type"]) == (502, "application/problem+json")
     assert "web" in problem["detail"]
@@ -253,22 +213,8 @@ def test_a_taken_port_is_named_with_its_holder(tmp_path: Path, cluster: Cluster)
     assert not [port for port in other.ports if port != cluster.lb and holder(port)]
 
 
-def test_up_ends_what_nobody_knows_of_any_more_and_down_leaves_nothing(cluster: Cluster) -> None:
-    assert cluster.command("up").returncode == 0  # it runs already, unless this test runs again
-    for noted in cluster.run_dir.glob("*.process"):
-        noted.unlink()
-    assert cluster.command("status").returncode == 3
-    up = cluster.command("up")
-    assert up.returncode == 0, up.stderr
-    assert all(holder(port) for port in cluster.ports)
-    assert cluster.command("down").returncode == 0
-    assert [port for port in cluster.ports if holder(port)] == []
-    assert _mentioning(str(cluster.run_dir)) == []
-    assert "was not running" in cluster.command("down").stdout
-
-
 def _has_learnt_the_sizes(cluster: Cluster) -> bool:
-    weights = [peer["weight"] for peer in cluster.web()["peers"]]
+    weights = [peer["weight"] for peer in web(cluster)["peers"]]
     return bool(weights[2] > 0.44 * sum(weights))  # the CPUs are 1 : 1 : 2
 
 
@@ -276,24 +222,12 @@ def _ticks_until(cluster: Cluster, start: int, holds: Callable[[], bool], *, at_
     """Return after how many ticks of the controller something held; fail after too many."""
     while True:
         held = holds()
-        ticks = int(cluster.web()["generation"]) - start
+        ticks = int(web(cluster)["generation"]) - start
         if held:
             return ticks
         if ticks > at_most:
-            pytest.fail(f"not within {at_most} ticks: {[peer['why'] for peer in cluster.web()['peers']]}")
+            pytest.fail(f"not within {at_most} ticks: {[peer['why'] for peer in web(cluster)['peers']]}")
 
 
 def _pids(cluster: Cluster) -> dict[str, int]:
     return {noted.stem: int(noted.read_text()) for noted in cluster.run_dir.glob("*.process")}
-
-
-def _mentioning(text: str) -> list[str]:
-    running = []
-    for process in psutil.process_iter():
-        try:
-            line = " ".join(process.cmdline())
-        except psutil.Error:
-            continue
-        if text in line:
-            running.append(line)
-    return running
