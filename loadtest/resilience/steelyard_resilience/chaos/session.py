@@ -1,6 +1,6 @@
 """A run: a stage for faults that can share it, the load on it, one fault after the other (I/O).
 
-A fault begins, lasts and ends. Ten looks a second, or four with --quick, watch until all is well again. Each
+A fault begins, lasts and ends. Ten looks a second, or two with --quick, watch until all is well again. Each
 look has its own thread.
 """
 
@@ -40,7 +40,7 @@ PATIENCE, PATIENCE_S = 2.0, 10.0
 
 LOOK_S = 0.1
 
-QUICK_LOOK_S = 0.25
+QUICK_LOOK_S = 0.5
 """A look costs the stage some 25 ms of CPU, more than the requests of a tenth of a second."""
 
 AT_ONCE = 8

@@ -31,6 +31,8 @@ def add_parser(subparsers: flags.Subparsers) -> None:
     seconds = flags.number(LEAST_S, MOST_S, "seconds", ": a shorter soak proves nothing")
     length = f"length in seconds, {LEAST_S:g} to {MOST_S:g} (default %(default)g)"
     flag("--seconds", type=seconds, default=1800.0, help=length)
+    rate = flags.number(1.0, 1000.0, "requests a second")
+    flag("--rate", type=rate, default=200.0, help="requests a second, 1 to 1000 (default %(default)g)")
     flags.add_output(parser, "soak-results")
     parser.set_defaults(run=partial(exit_status, "soak", _run))
 
@@ -43,7 +45,7 @@ def _run(options: argparse.Namespace) -> int:
     from steelyard_resilience.soak import session
     from steelyard_resilience.stage.install import versions
 
-    plan = Plan(seconds=options.seconds)
+    plan = Plan(seconds=options.seconds, rate_per_s=options.rate)
     check_page(options.page, MARKS)  # before the run rather than half an hour later
     where = network.enter(sys.argv[1:], mounts=True)
     about = conditions(sys.argv[1:], versions(), on_machine=[where])
