@@ -69,7 +69,7 @@ integration-nginx:
 	$(DAEMONS) $(SHORT) openresty/tests
 
 integration-programs:
-	STEELYARD_TESTS_PORTS=26000-31999 $(DAEMONS) $(SHORT) --ignore=openresty/tests
+	STEELYARD_TESTS_PORTS=26000-31999 $(DAEMONS) $(SHORT) --ignore-glob='openresty/tests/*'
 
 integration-long:
 	STEELYARD_TESTS_PORTS=8000-13999 $(DAEMONS) -n 3 -m "integration and long"
