@@ -28,17 +28,34 @@ describe("a slow server", function()
         local slow = slow_servers.new()
         assert.is_false(slow:may_be_tried(1, T, T))
         assert.is_false(slow:may_be_tried(1, T + 30, T + 20))
-        assert.is_true(slow:may_be_tried(1, T + 91, T + 90))
+        assert.is_false(slow:may_be_tried(1, T + 91, T + 90))
+        assert.is_true(slow:may_be_tried(1, T + 92, T + 90))
         assert.is_false(slow:may_be_tried(2, T, T))
         slow:forget(2)
-        assert.is_true(slow:may_be_tried(2, T + 31, T + 30))
+        assert.is_false(slow:may_be_tried(2, T + 31, T + 30))
+        assert.is_true(slow:may_be_tried(2, T + 32, T + 30))
+    end)
+
+    it("is not tried by each of many workers that have a request a minute", function()
+        local tries, last_at, workers = 0, T, {}
+        for w = 1, 64 do
+            workers[w] = slow_servers.new()
+        end
+        for second = 0, 3600 do
+            local now = T + second
+            if workers[second % 64 + 1]:may_be_tried(1, now, last_at) then
+                tries, last_at = tries + 1, now
+            end
+        end
+        assert.equal(0, tries)
     end)
 
     it("does not rest for ever if the clock is set back", function()
         local slow = slow_servers.new()
         assert.is_false(slow:may_be_tried(1, T, T))
         assert.is_false(slow:may_be_tried(1, T - 100, T))
-        assert.is_true(slow:may_be_tried(1, T + 1, T))
+        assert.is_false(slow:may_be_tried(1, T + 1, T))
+        assert.is_true(slow:may_be_tried(1, T + 2, T))
     end)
 
     it("is well after one quick answer to such a try", function()

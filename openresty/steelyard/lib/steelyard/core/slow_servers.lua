@@ -6,7 +6,8 @@
 -- costs few requests.
 --
 -- Each worker keeps its own times. All workers see the server's last try, so one that has just been tried rests in all
--- of them. Pure.
+-- of them. A rest begins when the worker found the server slow, if that is later. Otherwise each of many workers with
+-- one request a minute would try it with that request. Pure.
 
 local max = math.max
 
@@ -35,7 +36,7 @@ function _M:may_be_tried(cell, now, last_at)
         self.since_s[cell] = now
     end
     self.seen_s[cell] = now
-    return now - last_at >= max(LEAST_REST_S, last_at - since_s)
+    return now - max(last_at, since_s) >= max(LEAST_REST_S, last_at - since_s)
 end
 
 
