@@ -322,6 +322,23 @@ def test_a_worker_that_leaves_hands_in_all_counts_and_not_once_a_request(rig: "R
     assert 1 <= int(edge.get("/flushes").body) < requests / 2
 
 
+def test_a_request_that_comes_after_the_last_timer_of_a_leaving_worker_is_counted(rig: "Rig") -> None:
+    a = rig.backend("a")
+    rig.publish([("a", a.address, 1, "up")], generation=1)
+    edge, reports = rig.edge(servers=COUNTS_FLUSHES), Reports(rig)
+    edge.wait_for(1)
+    edge.get("/watch")
+    with socket.create_connection(("127.0.0.1", edge.port)) as client, reports.followed():
+        client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n")
+        assert edge.get("/flushes").body == "0", "the worker has read that"
+        edge.begin_reload()
+        rig.wait_until(lambda: edge.get("/flushes").body != "0", "it leaves, and has no request")
+        client.sendall(b"\r\n")
+        assert client.recv(100).startswith(b"HTTP/1.1 200 ")
+        rig.wait_until(lambda: edge.peer("a")["completed"] == 1, "it is counted")
+        rig.wait_until(lambda: reports.total("a", "completed") == 1 or reports.lost(), "it is in a report")
+
+
 def test_a_reload_keeps_boot_and_numbers(rig: "Rig") -> None:
     edge, reports = serving(rig, 2), Reports(rig)
     rig.wait_until(lambda: reports.read()["seq"] > 1, "reports")

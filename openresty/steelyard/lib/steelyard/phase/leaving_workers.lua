@@ -11,17 +11,30 @@ local carried, carried_at = {}, nil -- cell -> requests of leaving workers in th
 local _M = {}
 
 
+--- From now on, flush as each request ends. A connection that was open when the worker began to leave may bring one
+-- more request after its last timer.
+local function flush_at_close(worker)
+    local requests = worker.requests
+    local close = requests.close
+    function requests:close(key)
+        close(self, key)
+        worker.flush()
+    end
+end
+
+
 --- Publish a leaving worker's requests until the last one ends. Its timers have stopped, and nginx ends it afterwards.
 -- @param look function that is called before each time
 function _M.leave(worker, look)
     worker.leaving = true
     worker.counters:leave()
     worker.flush()
-    while next(worker.requests.open) do
+    while worker.flushing or next(worker.requests.open) do
         ngx.sleep(EVERY_S)
         look()
         worker.flush()
     end
+    flush_at_close(worker)
 end
 
 
