@@ -48,6 +48,17 @@ describe("the copies of counters", function()
         assert.equal(9, completed(11))
     end)
 
+    it("keep a sum that another worker notes while they are read", function()
+        totals:read(cell, A, counters(7), 10)
+        totals:read(cell, A, function()
+            open():note(cell, A, COMPLETED, 9)
+            return 8
+        end, 11)
+        assert.equal(9, completed(11))
+        totals:read(cell, A, counters(8), 12) -- the dict lost its counter meanwhile
+        assert.equal(8, completed(12))
+    end)
+
     it("are read again after a while, not all at once", function()
         local ages = {}
         for one = 1, CELLS do

@@ -11,7 +11,7 @@
 -- is read from the dict again after an age of FRESH_S to twice that, by cell, so that few are read at once. It is also
 -- read again if a worker of another memory has counted: after a reload, the earlier workers have theirs.
 --
--- There is no lock. Two workers that note one total within the same nanoseconds, or one that is killed before it
+-- There is no lock. Two workers that write one total within the same nanoseconds, or one that is killed before it
 -- notes, leave a copy behind its counter, until the next note or reading. Nothing is lost: a report is the difference
 -- from the totals in the last one. Pure: the memory and the time are passed in.
 
@@ -85,7 +85,12 @@ function _M:read(cell, address, get, now)
     end
     local doubles, at = self.doubles, cell * LINE
     for field = 1, #_M.FIELDS do
-        doubles[at + field - 1] = get(address, _M.FIELDS[field])
+        local place = at + field - 1
+        local before = doubles[place]
+        local count = get(address, _M.FIELDS[field])
+        -- Another worker may have noted a later sum meanwhile. A report may have that one already, and would take a
+        -- lesser total for a server that began anew.
+        doubles[place] = doubles[place] == before and count or max(doubles[place], count)
     end
     doubles[at + READ_AT] = now
     return at
