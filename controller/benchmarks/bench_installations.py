@@ -179,8 +179,10 @@ def _measured(
         used = [_cpu(process) for process in processes]
         return time.monotonic(), _counts(client), _commands(by_hand), used, generations
 
+    _wait_between_ticks(tick_s)
     before = now()
     time.sleep(seconds)
+    _wait_between_ticks(tick_s)
     after = now()
     client.close()
     by_hand.close()
@@ -196,6 +198,11 @@ def _measured(
         memcached={name: (after[1][name] - old) / took_s for name, old in before[1].items()},
         redis={name: (after[2][name] - old) / took_s for name, old in before[2].items()},
     )
+
+
+def _wait_between_ticks(tick_s: float) -> None:
+    """Wait for the middle between two ticks, so that whole ticks are measured."""
+    time.sleep(tick_s - (time.time() - 0.6 * tick_s) % tick_s)
 
 
 def _cpu(process: psutil.Process) -> float:

@@ -81,7 +81,7 @@ def test_with_redis_cut_off_from_the_leader_alone_it_stops_when_another_leads(th
     b = them.controller("b")
     a.redis.cut()
     them.leads(b)
-    wait_until(lambda: a.says("Memcached holds a table of term"), "stepping down")
+    wait_until(lambda: a.says("Memcached holds a "), "stepping down")
     them.ticks(5, b)
     has_one_writer(them.writes.stored)
     # It read before it wrote: no table of a was offered once b's was there.

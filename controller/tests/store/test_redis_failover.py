@@ -181,7 +181,20 @@ def test_as_many_replicas_must_have_it_as_are_asked_for(tmp_path: Path) -> None:
         run(RedisStore(redis.url, wait_replicas=2), with_one)
 
 
-def test_a_node_of_a_cluster_is_no_redis_by_itself(tmp_path: Path) -> None:
+def test_a_cluster_has_each_installation_on_a_node_and_none_is_a_redis_by_itself(tmp_path: Path) -> None:
     with cluster(tmp_path) as redis:
         alone = f"redis://{redis.others[0].address}/0"
         run(RedisStore(alone), lambda store: refuses(store, "write redis+cluster://"))
+
+        async def steps(store: RedisStore) -> None:
+            await store.declare(await taken(store), {"web": WEB})
+            assert set((await store.declarations()).known) == {"web"}
+
+        # Each of these is on another node.
+        for installation in ("shop", "bank", "eu"):
+            run(RedisStore(redis.url, installation=installation, timeout_s=PATIENCE_S), steps)
+            tag = f"{{steelyard:installation:{installation}}}"
+            nodes = [redis.primary, *redis.others]
+            held = [sorted(redis.ask(node, "KEYS", f"{tag}:*")) for node in nodes]
+            assert len([keys for keys in held if keys]) == 1
+            assert any(f"{tag}:schema".encode() in keys for keys in held)
