@@ -313,7 +313,7 @@ def _row(number: int, load: Load) -> str:
 
 
 def _figures(figures: Mapping[str, float]) -> str:
-    return ", ".join(f"{what} {figure:,.1f}" for what, figure in figures.items())
+    return ", ".join(f"{what} {figure:,.2f}" for what, figure in figures.items())
 
 
 def _ratios(before: Sequence[Load], after: Sequence[Load]) -> dict[str, float]:
