@@ -61,7 +61,7 @@ integration:  ## run tests with real memcached, redis and nginx on free ports
 	@$(MAKE) --no-print-directory alone
 
 # Each worker imports and collects all tests of its run, so there are two runs.
-SHORT := -n $(if $(filter yes,$(QUIET)),3,2) --dist worksteal -m "integration and not long and not alone"
+SHORT := -n $(if $(filter yes,$(QUIET)),3,4) --dist worksteal -m "integration and not long and not alone"
 
 integration-short: integration-nginx integration-programs
 
@@ -74,8 +74,8 @@ integration-programs:
 integration-long:
 	STEELYARD_TESTS_PORTS=8000-13999 $(DAEMONS) -n 3 -m "integration and long"
 
-alone:  ## run tests that measure CPU or time, with nothing beside them
-	$(DAEMONS) -n 2 --dist loadfile -m "integration and alone"
+alone:  ## run tests that measure CPU or time, with nothing else beside them
+	$(DAEMONS) -n 3 --dist loadfile -m "integration and alone"
 
 # These tests share one cluster, so they run one after the other.
 e2e:  ## test the whole cluster: burn a server and its share falls; stop and it returns
