@@ -10,7 +10,7 @@ QUIET := $(shell awk '{ split($$4, running, "/"); print running[1] < 6 ? "yes" :
 endif
 export QUIET
 
-.PHONY: help setup setup-tests up down status demo test spec unit unit-quick unit-models integration integration-short integration-nginx integration-programs integration-long alone e2e check check-computing check-daemons lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law report sim chaos soak fuzz audit law-cases law-burns law-rarely-asked plot-law versions findings release images clean compose-up compose-down compose-test kubernetes-test
+.PHONY: help setup setup-tests up down status demo test spec unit unit-quick unit-controller unit-lab unit-api unit-other unit-models unit-laws unit-simulator integration integration-short integration-nginx integration-programs integration-long alone e2e check check-computing check-daemons lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law report sim chaos soak fuzz audit law-cases law-burns law-rarely-asked plot-law versions findings release images clean compose-up compose-down compose-test kubernetes-test
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,18 +40,39 @@ spec:  ## run Lua specs on plain LuaJIT
 	busted -f openresty/.busted
 
 # Tests of models step laws and simulated servers for seconds each; the other unit tests take milliseconds.
-# In `make check` they only get what tests with daemons leave them. A third worker uses the time in which quick tests wait.
-MODELS := controller/tests/laws loadtest/simulator/tests
+# In `make check` they only get what tests with daemons leave them. Each part is a process: workers of one
+# pytest would each import and collect all tests. unit-other has the tests that no other part has.
 UNIT := $(BIN)/pytest -q --timeout 600 -m "not integration and not e2e"
+API := controller/tests/api controller/tests/cli
+LAWS := controller/tests/laws
+LAB := loadtest/tests loadtest/resilience/tests
+SIMULATOR := loadtest/simulator/tests
 
-unit: unit-quick unit-models  ## run Python tests without daemons
+unit:  ## run Python tests without daemons
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target unit-quick unit-models
 
-unit-quick:
-	$(UNIT) -n 3 $(MODELS:%=--ignore-glob='%/*')
+unit-quick: unit-controller unit-lab unit-api unit-other
 
-# Tests of one file share runs of a model. Tests of the whole cluster run beside them, with a burner that must get the CPU.
-unit-models:
-	nice -n 19 $(UNIT) -n 2 --dist loadfile $(MODELS)
+unit-controller:
+	$(UNIT) controller/tests $(patsubst %,--ignore-glob='%/*',$(API) $(LAWS))
+
+unit-lab:
+	$(UNIT) $(LAB)
+
+unit-api:
+	$(UNIT) $(API)
+
+unit-other:
+	$(UNIT) $(patsubst %,--ignore-glob='%/*',controller/tests $(LAB) $(SIMULATOR))
+
+# Tests of the whole cluster run beside them, with a burner that must get the CPU.
+unit-models: unit-laws unit-simulator
+
+unit-laws:
+	nice -n 19 $(UNIT) $(LAWS)
+
+unit-simulator:
+	nice -n 19 $(UNIT) $(SIMULATOR)
 
 # Hypothesis' plugin reads the syntax trees of all imported modules in each worker, for half a second of CPU.
 DAEMONS := $(BIN)/pytest -q --reruns 1 -p no:hypothesispytest
@@ -84,8 +105,8 @@ e2e:  ## test the whole cluster: burn a server and its share falls; stop and it 
 # Quick tests come first, and end a run early. Tests with daemons mostly wait: the CPU that they leave is for
 # Lua specs, types and models, which only compute and delay no daemon.
 check: setup-tests  ## run what CI runs: linters, types, architecture, tests
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint arch unit-quick
-	@$(MAKE) --no-print-directory --jobs $(if $(filter yes,$(QUIET)),5,1) --output-sync=target check-computing check-daemons
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target unit-quick lint arch
+	@$(MAKE) --no-print-directory --jobs $(if $(filter yes,$(QUIET)),6,1) --output-sync=target check-computing check-daemons
 
 check-computing:
 	@nice -n 10 $(MAKE) --no-print-directory spec
