@@ -9,7 +9,7 @@ from steelyard_loadtest.__main__ import main
 from steelyard_loadtest.inference.arrivals import generated, loaded
 from steelyard_simulator.studies.inference_study import CONTENDERS, SIZES, figures
 
-ASKED = loaded(generated(Random(1), 1500), load=0.9, size=sum(SIZES), seconds=24)
+ASKED = loaded(generated(Random(1), 1500), load=0.9, size=sum(SIZES), seconds=20)
 
 
 @cache

@@ -297,8 +297,8 @@ def test_with_known_costs_servers_that_do_one_request_at_a_time_answer_sooner() 
         servers=tuple(Server(speed=speed) for speed in (1.0, 2.0, 2.0, 3.0)),
         clients=OpenClients(rate_per_s=320),
         work=Work(cpu=Draw(mean_s=0.015, shape="lognormal", cv=4.0)),
-        duration_s=60,
-        warmup_s=15,
+        duration_s=36,
+        warmup_s=12,
     )
     blind, priced = (
         [run(replace(case, balancing=Balancing(picker=picker, priced=priced)), 1) for picker in BY_COST]
