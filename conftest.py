@@ -18,7 +18,8 @@ from testing.daemons import Daemon, memcached_in, redis_in
 gc.disable()
 
 # Tests assert no wall-clock time, and this machine may be a busy one.
-settings.register_profile("steelyard", deadline=None)
+# A run draws half as many examples as by default, and the next run draws others.
+settings.register_profile("steelyard", deadline=None, max_examples=50)
 settings.load_profile("steelyard")
 
 # The marks of all tests of a file.

@@ -122,7 +122,7 @@ VALUES = of(
 
 
 # Shrinking a failing example would take hundreds of renderings.
-@settings(max_examples=25, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=15, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(VALUES)
 def test_what_must_hold_holds_whatever_the_values_are(values: dict[str, Any]) -> None:
     rendered = render(values)

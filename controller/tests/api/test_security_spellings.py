@@ -277,6 +277,9 @@ def test_no_spelling_of_any_route_is_allowed_more_than_its_plain_one(world: Worl
         for path in spellings.plain_paths(template, spellings.UPSTREAMS if ALL else ("shop",)):
             refused = [each for each in SENDERS if world.plain(holder, method, path, each).status in REFUSED]
             for number, spelling in enumerate(dict.fromkeys(spellings.fixed(path))):
+                # If reading is free, less is refused, and changes have the rules of the other world.
+                if world.reading_is_free and number % 4 and not ALL:
+                    continue
                 # All senders with all spellings are ten times as many requests.
                 every = ALL or not unquote(spelling).isprintable()
                 turn = refused[number % max(1, len(refused)) :][:1]

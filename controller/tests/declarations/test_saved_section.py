@@ -100,6 +100,7 @@ def another(model: type[Upstream | Peer], field: str, document: dict[str, Any]) 
             return False
 
     try:
-        return find(values(model, field), is_another, settings=settings(phases=[Phase.generate]))
+        enough = settings(phases=[Phase.generate], max_examples=200)
+        return find(values(model, field), is_another, settings=enough)
     except NoSuchExample:
         pytest.fail(f"no value of {field} is drawn: describe it in OF_FIELDS of drawn_declarations.py")
