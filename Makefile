@@ -54,16 +54,16 @@ unit:  ## run Python tests without daemons
 unit-quick: unit-controller unit-lab unit-api unit-other
 
 unit-controller:
-	$(UNIT) controller/tests $(patsubst %,--ignore-glob='%/*',$(API) $(LAWS))
+	STEELYARD_TESTS_PORTS=8000-13999 $(UNIT) controller/tests $(patsubst %,--ignore-glob='%/*',$(API) $(LAWS))
 
 unit-lab:
-	$(UNIT) $(LAB)
+	STEELYARD_TESTS_PORTS=14000-19999 $(UNIT) $(LAB)
 
 unit-api:
 	$(UNIT) $(API)
 
 unit-other:
-	$(UNIT) $(patsubst %,--ignore-glob='%/*',controller/tests $(LAB) $(SIMULATOR))
+	STEELYARD_TESTS_PORTS=26000-31999 $(UNIT) $(patsubst %,--ignore-glob='%/*',controller/tests $(LAB) $(SIMULATOR))
 
 # Tests of the whole cluster run beside them, with a burner that must get the CPU.
 unit-models: unit-laws unit-simulator
