@@ -116,7 +116,7 @@ local function contents(count, add, breathe)
 end
 
 
---- Encode a list of texts. Each takes seven times as long as a number.
+--- Encode a list of texts. Each takes 0.1 us, three times as long as a number.
 -- @param breathe called between pieces of work; may yield
 function _M.texts(values, breathe)
     local function add(piece, i, size)
@@ -130,7 +130,8 @@ end
 local texts = _M.texts
 
 
---- Encode a list of numbers and nulls. LuaJIT writes a number as lua-cjson does, "%.14g", in a third of the time.
+--- Encode a list of numbers and nulls. LuaJIT writes a number as lua-cjson does, "%.14g", in a third of the time or
+-- less.
 -- Numbers that JSON does not have, or that would get an exponent, are left to core/json.
 local function numbers(count, value_at, breathe)
     local pieces, piece = {}, {}
