@@ -206,32 +206,55 @@ def _tests(
     later one is that of this tick alone, so that a change need not wait for the end of its second.
     """
     k = sums.shape[:-1]
-    by_window = recent.reshape(*k, RECENT_WINDOWS, 3)
-    counts = by_window[..., REQUESTS] / np.maximum(by_window[..., SECONDS], FADED) * tick_s
-    # The part of the sums that comes from each window on, without this tick; the last window counts whole.
-    in_sums = by_window * (fade[..., None] ** WINDOW_AGES)[..., None]
-    in_sums[..., -1, :] -= window
-    faded = np.cumsum(in_sums[..., ::-1, :], axis=-2)[..., ::-1, :]
-    earlier = np.repeat(sums[None], len(CHANGE_TESTS), axis=0)
-    tested, apart = np.empty((len(CHANGE_TESTS), *k, 3)), np.empty((len(CHANGE_TESTS), *k))
-    at_last = np.abs(counts[..., -1] - counts[..., -2])
+    # A row for each figure: numpy takes several times as long for rows of three figures as for one of peers.
+    known, now = _by_figure(sums), np.ascontiguousarray(_by_figure(window))
+    by_window = np.ascontiguousarray(_by_figure(recent)).reshape(RECENT_WINDOWS, 3, *k)
+    counts = by_window[:, REQUESTS] / np.maximum(by_window[:, SECONDS], FADED) * tick_s
+    faded = _parts_of_sums(by_window, now, fade)
+    tested, earlier = np.empty((3, len(CHANGE_TESTS), *k)), np.empty((4, len(CHANGE_TESTS), *k))
+    apart = np.empty((len(CHANGE_TESTS), *k))
+    at_last = np.abs(counts[-1] - counts[-2])
     for row, (windows, after) in enumerate(CHANGE_TESTS):
         end = RECENT_WINDOWS - after
         first = end - windows
+        earlier[:, row] = known
         if first < RECENT_WINDOWS - 1:
-            np.subtract(sums[..., :3], faded[..., first, :], out=earlier[row, ..., :3])
-            np.add.reduce(by_window[..., first:end, :], axis=-2, out=tested[row])
+            np.subtract(known[:3], faded[first], out=earlier[:3, row])
+            np.add.reduce(by_window[first:end], axis=0, out=tested[:, row])
         else:
-            tested[row] = window
+            tested[:, row] = now
         if after == 0:
             apart[row] = at_last
         else:
             apart[row] = np.maximum(
-                np.abs(counts[..., first] - counts[..., -1]),
-                np.abs(counts[..., first - 1] - counts[..., end - 1]),
+                np.abs(counts[first] - counts[-1]), np.abs(counts[first - 1] - counts[end - 1])
             )
     np.maximum(earlier, 0.0, out=earlier)
-    return tested, earlier, apart
+    return tested.transpose(1, 2, 3, 0), earlier.transpose(1, 2, 3, 0), apart
+
+
+def _by_figure(table: Floats) -> Floats:
+    """Return a table, m x k x n, as n x m x k."""
+    return table.transpose(2, 0, 1)
+
+
+def _parts_of_sums(by_window: Floats, now: Floats, fade: Floats) -> list[Floats]:
+    """Return the part of the sums that comes from each window on, without this tick, 3 x m x k each.
+
+    The last window counts whole.
+    """
+    first = fade.flat[0] if fade.size else 1.0
+    # The usual case: no duration is so long that evidence fades with it. Powers take as long as all the rest.
+    alike = bool((fade == first).all())
+    left: Floats = (
+        first ** WINDOW_AGES[:, None, None] if alike else _by_figure(fade[..., None] ** WINDOW_AGES)
+    )
+    in_sums = by_window * left[:, None]
+    in_sums[-1] -= now
+    parts = [in_sums[-1]]
+    for of_window in in_sums[-2::-1]:
+        parts.append(parts[-1] + of_window)
+    return parts[::-1]
 
 
 def last_windows(recent: Floats, window: Floats, windows: Ints) -> tuple[Floats, Floats]:
