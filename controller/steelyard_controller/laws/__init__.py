@@ -3,7 +3,7 @@
 Each law is a file with its parameters, schema and presentation; the registry is here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from types import MappingProxyType
 from typing import Any
@@ -31,6 +31,7 @@ __all__ = [
     "create",
     "decode_memory",
     "describe",
+    "encode_memories",
     "encode_memory",
     "parameters_of",
     "presentation_of",
@@ -85,9 +86,15 @@ def encode_memory(law_name: str, memory: Memory) -> dict[str, object]:
 
     Raises ValueError for the memory of another law, a bug of the caller.
     """
-    if memory.law != law_name:
-        raise ValueError(f"this is the memory of law {memory.law}, not of {law_name}")
-    return _stored_memory.encode(memory)
+    return encode_memories([(law_name, memory)])[0]
+
+
+def encode_memories(memories: Sequence[tuple[str, Memory]]) -> list[dict[str, object]]:
+    """Return the `encode_memory` of each law and memory."""
+    for law_name, memory in memories:
+        if memory.law != law_name:
+            raise ValueError(f"this is the memory of law {memory.law}, not of {law_name}")
+    return _stored_memory.encode_all([memory for _, memory in memories])
 
 
 def decode_memory(law: Law | str, document: object) -> Memory | None:

@@ -156,7 +156,7 @@ def put_together(
     memories: Sequence[Memory], schema: Schema, ids: tuple[tuple[str, ...], ...], indicators: tuple[str, ...]
 ) -> Memories:
     """Return the memories of one law, `aligned` with these ids and indicators, as a batch."""
-    together = _together(memories)
+    together = as_batch(memories)
     if together is not None and together.ids == ids and together.indicators == indicators:
         return together
     alike = [aligned(each, schema, its, indicators) for each, its in zip(memories, ids, strict=True)]
@@ -171,7 +171,7 @@ def put_together(
     )
 
 
-def _together(memories: Sequence[Memory]) -> Memories | None:
+def as_batch(memories: Sequence[Memory]) -> Memories | None:
     """Return these memories as a part of the batch that they were in; None: they were in no single one."""
     batch: Memories | None = getattr(memories[0], "batch", None)
     if batch is None or any(getattr(each, "batch", None) is not batch for each in memories):

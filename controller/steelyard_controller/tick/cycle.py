@@ -6,6 +6,7 @@ Pure: no I/O, no clock. `tick_loop` reads and writes for it.
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from steelyard_protocol import wire
@@ -115,14 +116,20 @@ class Cycle:
         """Return the generation of the last table."""
         return self._order[1]
 
-    def saved(self, *, term: int) -> SavedState:
-        """Return the state for the next leader."""
-        memories = {name: laws.encode_memory(name, memory) for name, memory in self._memories.items()}
+    @property
+    def memories(self) -> Mapping[str, laws.Memory]:
+        """Return the laws' memories by name."""
+        return self._memories
+
+    def saved(self, *, term: int, memories: Mapping[str, Any] | None = None) -> SavedState:
+        """Return the state for the next leader; `memories` are the encoded ones, if the caller has them."""
+        if memories is None:
+            memories = {name: laws.encode_memory(name, memory) for name, memory in self._memories.items()}
         outcome = self.outcome
         return SavedState(
             term=term,
             generation=self.generation,
-            memories=memories,
+            memories={**memories},
             sender_clocks_ms={} if self._keys.shared is None else inbox.sender_clocks(self._inbox),
             resolved={}
             if outcome is None

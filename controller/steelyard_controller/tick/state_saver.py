@@ -11,9 +11,11 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from steelyard_controller import laws
 from steelyard_controller.faults import Faults
 from steelyard_controller.store.interface import LeaseLost, Rejected, Save, Store, Unavailable
 from steelyard_controller.store.lease import Lease
+from steelyard_controller.store.saved_state import SavedState
 from steelyard_controller.tick import batch, history_moment, tick_schedule
 from steelyard_controller.tick.cycle import Cycle
 from steelyard_controller.tick.outcome import Outcome
@@ -133,27 +135,40 @@ class StateSaver:
         Returns the seconds waited, and why some were not saved.
         """
 
-        def of(position: int, cycle: Cycle, outcome: Outcome) -> Save:
+        def is_due(position: int, cycle: Cycle, apart: int) -> bool:
+            return cycle.name in overdue or tick_schedule.is_turn(self._ticks, position, apart)
+
+        def save(position: int, cycle: Cycle, outcome: Outcome, state: SavedState | None) -> Save:
             apart = tick_schedule.moment_period(len(outcome.table.peers), total)
-            is_overdue = cycle.name in overdue
-            keeps_moment = is_overdue or tick_schedule.is_turn(self._ticks, position, apart)
-            keeps_state = is_overdue or tick_schedule.is_turn(self._ticks, position, period)
             return Save(
-                state=cycle.saved(term=lease.term) if keeps_state else None,
-                moment=history_moment.encode(outcome) if keeps_moment else b"",
+                state=state,
+                moment=history_moment.encode(outcome) if is_due(position, cycle, apart) else b"",
                 most=max(1, self._moments // apart),
             )
 
+        def saves_of_group() -> dict[str, Save]:
+            states = _states([cycle for at, cycle, _ in group if is_due(at, cycle, period)], lease.term)
+            return {turn[1].name: save(*turn, states.get(turn[1].name)) for turn in group}
+
         period = tick_schedule.memory_period(total)
         peers = sum(cycle.size for _, cycle, _ in group)
-        saves = await _inline_or_in_thread(peers, lambda: {turn[1].name: of(*turn) for turn in group})
+        saves = await _inline_or_in_thread(peers, saves_of_group)
         began_s = time.monotonic()
         refused = await self._store.keep(lease, saves)
         return time.monotonic() - began_s, refused
 
 
 def _last_saves(cycles: Sequence[Cycle], term: int) -> dict[str, Save]:
-    return {cycle.name: Save(state=cycle.saved(term=term)) for cycle in cycles}
+    return {name: Save(state=state) for name, state in _states(cycles, term).items()}
+
+
+def _states(cycles: Sequence[Cycle], term: int) -> dict[str, SavedState]:
+    """Return the states of these upstreams, whose memories are encoded together."""
+    encoded = iter(laws.encode_memories([each for cycle in cycles for each in cycle.memories.items()]))
+    return {
+        cycle.name: cycle.saved(term=term, memories={name: next(encoded) for name in cycle.memories})
+        for cycle in cycles
+    }
 
 
 def _warn_of_last(error: Exception) -> None:

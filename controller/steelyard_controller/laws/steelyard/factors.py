@@ -99,11 +99,19 @@ def weigh_slowness(inputs: Inputs, window: Window, traffic: Traffic) -> Slowness
     timed = inputs.yardsticks & (traffic.latency_s > 0)
     timed &= summed(timed) >= 2
     latency_s = np.where(timed, traffic.latency_s, 1.0)
+    if not _may_be_slow(latency_s, timed, inputs.parameters.kappa):
+        return Slowness(busy=smoothed, factor=np.ones(busy.shape))
     typical = median_of_others(traffic.latency_s, timed)
     excess = np.where(timed, np.minimum(1.0, inputs.parameters.kappa * typical / latency_s), 1.0)
     certain = traffic.ok**2 / (traffic.ok**2 + SLOW_PRIOR**2)
     factor = np.where(timed & traffic.live, excess ** ((1.0 - busy) * certain), 1.0)
     return Slowness(busy=smoothed, factor=factor)
+
+
+def _may_be_slow(latency_s: Floats, timed: Bools, kappa: float) -> bool:
+    """Return whether a peer exceeds the least latency by kappa, as one that exceeds the median does."""
+    least = np.minimum.reduce(latency_s, axis=-1, keepdims=True, where=timed, initial=np.inf)
+    return bool((timed & (latency_s > kappa * least)).any())
 
 
 def weigh_failures(inputs: Inputs, traffic: Traffic) -> Failures:
@@ -113,6 +121,8 @@ def weigh_failures(inputs: Inputs, traffic: Traffic) -> Failures:
 
     i: the others; ok, bad: requests completed and failed, fading. If all fail alike, none is reduced.
     """
+    if not traffic.bad.any():
+        return Failures(factor=np.ones(traffic.bad.shape))
     success = (traffic.ok + FAILURE_PRIOR) / (traffic.ok + traffic.bad + FAILURE_PRIOR)
     typical = median_of_others(success, inputs.yardsticks)
     return Failures(factor=np.fmin(1.0, success / typical) ** FAILURE_POWER)
