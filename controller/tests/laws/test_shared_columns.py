@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 from steelyard_controller.laws.memory import Column, Memories, Memory, Scalar, Schema, put_together
 from steelyard_controller.laws.shared_columns import Part
+from steelyard_controller.laws.stored_memory import encode_all
 
 SHARED = {"W": np.arange(6.0).reshape(3, 2), "alert": np.array([0.0, 1.0, 0.0])}
 SCHEMA = Schema(law="some", version=2, columns={"W": Column(initial=7.0)}, scalars={"alert": Scalar()})
@@ -74,3 +75,18 @@ def test_a_changed_memory_of_a_step_is_put_together_with_the_others() -> None:
         [[1.0, 0.0], [2.0, 3.0]],
         [[0.0], [1.0]],
     )
+
+
+def test_memories_of_a_step_are_stored_together_as_each_by_itself() -> None:
+    ring = np.array([[[1.0, 2.0], [np.nan, np.nan]], [[np.nan, 4.0], [5.0, 6.0]], [[7.0, 8.0], [9.0, 0.0]]])
+    stepped = replace(STEPPED, columns={"W": np.where(ring[..., 0] > 6, np.nan, 1.5), "ring": ring})
+    first, second, last = stepped.all()
+    changed = replace(second, ids=("x", "y"))
+    stored = encode_all([last, changed, first])
+    assert [each["ids"] for each in stored] == [["e", "f"], ["x", "y"], ["a", "b"]]
+    assert [each["columns"] for each in stored] == [
+        {"W": [None, None], "ring": [[7.0, 8.0], [9.0, 0.0]]},
+        {"W": [1.5, 1.5], "ring": [[None, 4.0], [5.0, 6.0]]},
+        {"W": [1.5, 1.5], "ring": [[1.0, 2.0], None]},
+    ]
+    assert [each["scalars"] for each in stored] == [{"alert": 0.0}, {"alert": 1.0}, {"alert": 0.0}]
