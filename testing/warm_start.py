@@ -45,7 +45,7 @@ FORKED = {
         "steelyard",
         ("steelyard_controller.cli.subcommands", "argcomplete", "httpcore", "anyio", "ssl"),
     ),
-    "steelyard_agent": ("steelyard_agent.__main__", "main", ()),
+    "steelyard_agent": ("steelyard_agent.__main__", "main", ("steelyard_agent.outputs.http_server",)),
     "steelyard_reporter": ("steelyard_reporter.__main__", "main", ()),
 }
 
