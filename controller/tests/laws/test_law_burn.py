@@ -13,16 +13,19 @@ STEELYARD = laws.create("steelyard")
 BURN = ((0.5, 20), (0.8, 20))
 
 
-def after(*windows: tuple[float, int], in_flight: float = 1.0, latency_s: float = 0.01) -> Decision:
-    """Return the decision after a calm minute and these loads and requests of the first server."""
+def after(*windows: tuple[float, ...], in_flight: float = 1.0, latency_s: float = 0.01) -> Decision:
+    """Return the decision after a calm minute and these windows of the first server.
+
+    A window has load and requests, and may have a latency of its own.
+    """
     calm, *rest = (
         snapshot(
             cpu=(cpu, 0.1, 0.1),
             completed=(count, 20, 20),
             in_flight=in_flight,
-            latency_s=(latency_s, 0.01, 0.01),
+            latency_s=(*(own or (latency_s,)), 0.01, 0.01),
         )
-        for cpu, count in ((0.1, 20), *windows)
+        for cpu, count, *own in ((0.1, 20), *windows)
     )
     return steps(STEELYARD, [calm] * 60 + rest)[1]
 
@@ -43,6 +46,12 @@ def test_a_window_after_requests_of_more_than_a_quarter_of_it_shows_nothing(
     decision = after(*BURN, (load, requests), latency_s=0.5)
     assert decision.columns["restarted"][0] == 0
     assert decision.capacity_estimate[0] < 130
+
+
+def test_a_window_of_short_requests_after_a_queue_shows_that_the_neighbour_has_left() -> None:
+    decision = after((0.5, 20, 0.3), (0.8, 20, 0.3), (0.0, 2, 0.001))
+    assert decision.columns["restarted"][0] == 1
+    assert decision.columns["request_cost"][0] == pytest.approx(0.005, rel=0.1)
 
 
 def test_a_server_that_got_slower_is_not_free_with_fewer_requests() -> None:

@@ -5,8 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from steelyard_controller import laws
+from steelyard_controller.laws.steelyard.evidence import FULL_SECONDS
 
 from .closed_loop import FewRequests, Loop, ticks_at_once
+from .snapshots import snapshot, steps
 
 STEELYARD = laws.create("steelyard")
 
@@ -40,3 +42,11 @@ def test_costs_are_refuted_if_no_lump_of_load_shows_them_and_believed_if_lumps_d
     assert steady.columns["not_ours"].mean() > 0.2
     assert lumps.columns["request_cost"] == pytest.approx(np.full(6, 0.2), rel=0.25)
     assert lumps.columns["prior_share"].max() < 0.1
+
+
+@pytest.mark.parametrize(("in_flight", "full_s"), [(1, 0.0), (40, 1.0)])
+def test_a_single_request_in_flight_does_not_fill_an_idle_server(in_flight: int, full_s: float) -> None:
+    calm = snapshot(cpu=0.1, completed=20, in_flight=0)
+    idle = snapshot(cpu=(0.0, 0.1, 0.1), completed=(0, 20, 20), in_flight=(in_flight, 0, 0))
+    memory, _ = steps(STEELYARD, [calm] * 60 + [idle])
+    assert memory.columns["sums"][0, FULL_SECONDS] == full_s

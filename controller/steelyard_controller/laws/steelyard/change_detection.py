@@ -127,8 +127,8 @@ def _is_relieved(inputs: Inputs, own: OwnLoad, window: Window, sums: Floats, cos
     u        l - n/T cost, load of the window that the known cost does not explain
     sigma    r0 + sqrt(disp n) cost/T, and sigma_0 = sqrt(disp A) cost/D: chance in the costs of requests
 
-    Requests of more than T/4 do not show it: their load may be in earlier windows than their count. Nor does
-    the idle window after them, because it may follow a queue of ours.
+    The last requests must have taken at most T/4: longer ones have their load in earlier windows than their
+    count, and the idle window after them may follow a queue of ours.
     """
     tick_s, h, dispersion = inputs.snapshots.tick_s, inputs.parameters.h_hot, own.evidence.dispersion
     seconds = np.maximum(sums[..., SECONDS], FADED)
@@ -139,8 +139,9 @@ def _is_relieved(inputs: Inputs, own: OwnLoad, window: Window, sums: Floats, cos
     now = own.load - count / tick_s * cost
     chance = h * (IDLE_LOAD + np.sqrt(dispersion * count) / tick_s * cost)
     is_explained = (now >= -chance) & (now <= np.minimum(MOSTLY_OTHERS * others, others - chance))
-    longest_s = SHORT_PART * tick_s
-    is_short = ~(inputs.previous["lat"] > longest_s) & (window.in_flight * tick_s <= longest_s * window.count)
+    latency_s = quotient(window.in_flight * tick_s, window.count, np.nan)
+    latency_s = np.where(window.count > 0, latency_s, inputs.previous["lat"])
+    is_short = ~(latency_s > SHORT_PART * tick_s)
     return is_explained & is_short & (others > explained + IDLE_LOAD + by_chance)
 
 

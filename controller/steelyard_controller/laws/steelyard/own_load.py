@@ -61,8 +61,9 @@ def attribute_load(
         ours   l if the peer is not full; if it is:  max(n/T cost, V/(V + V_half)), at most 1
 
     l: load; n, V: requests completed, and mean in flight; V_half: V of a peer at half load. A peer is full if
-    l >= 0.95. If its backlog shows it, the count is exact, and l is ours. A full window without a request of
-    ours shows nothing, unless requests last longer than a window.
+    l >= 0.95. If its backlog shows it, the count is exact, and l is ours. A single request may be in service,
+    and is no backlog. A full window without a request of ours shows nothing, unless requests last longer than
+    a window.
     """
     tick_s, l0 = inputs.snapshots.tick_s, inputs.parameters.l0
     known = known_of(inputs, evidence, in_flight)
@@ -95,7 +96,7 @@ def attribute_load(
     return OwnLoad(
         load=load,
         ours=ours,
-        full=full | blocked,
+        full=full | (blocked & (in_flight.waiting > 1.0)),
         inferred=window.inferred,
         seen=seen,
         measures_cost=measures_cost,
