@@ -19,6 +19,7 @@ from steelyard_loadtest.reporting.publish import Page, check_page, fill_page, wr
 
 from steelyard_simulator.model import Case, RunResult
 from steelyard_simulator.studies import (
+    alone_study,
     autoscale_study,
     evidence_clusters,
     evidence_page,
@@ -38,7 +39,7 @@ INFERENCE = "simulate inference"
 LARGEST_NUMBER = 100_000
 """Maximum of seeds, servers and load balancers: ten times the servers of the largest table."""
 
-IN_COMMAND = ("quick", "servers", "load_balancers", "seeds", "seed", "only")
+IN_COMMAND = ("quick", "servers", "load_balancers", "seeds", "seed", "only", "clusters")
 """Flags that change the figures, unlike those for output and speed."""
 
 
@@ -222,6 +223,16 @@ STUDIES = (
         seeds=4,
         quick=("one seed: a minute or two", 1),
         flags={"--only": _only(lambda: evidence_clusters.clusters(), "CLUSTER")},
+    ),
+    Study(
+        name="alone",
+        help="weights alone on these clusters, with one part at a time replaced by the truth",
+        trials=alone_study.trials,
+        figures_of=evidence_page.figures_of,
+        page=alone_study.page,
+        seeds=4,
+        quick=("one seed: a minute or two", 1),
+        flags=alone_study.FLAGS,
     ),
     Study(
         name="autoscale",

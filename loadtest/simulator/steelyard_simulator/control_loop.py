@@ -18,6 +18,7 @@ from steelyard_protocol.clock_phase import CONTROLLER_S, SPREAD_S
 from steelyard_simulator.autoscaler import Pool
 from steelyard_simulator.balancer import Balancer
 from steelyard_simulator.engine import Engine
+from steelyard_simulator.known_parts import KnownParts, integers
 from steelyard_simulator.model import Case, Floats, Ints, Server
 from steelyard_simulator.simulated_inbox import SimulatedInbox
 from steelyard_simulator.simulated_server import SimulatedServer
@@ -60,6 +61,7 @@ class ControlLoop:
         self._upstreams = [
             _Upstream(self._law.start(), SimulatedInbox(case), case) for _ in range(case.upstreams)
         ]
+        self._balancers = balancers
         self._pool = None if case.scaled_by is None else Pool(engine, case.scaled_by, len(servers))
         self.t_s: list[float] = []
         self.shares: list[Floats] = []
@@ -81,6 +83,9 @@ class ControlLoop:
             engine.at(phase_s(FETCH_S, BALANCER_SPREAD_S), self._fetch, (balancer, None))
         self.first_tick_s = (begins_s + CONTROLLER_S) % tick_s if case.in_phase else tick_s
         engine.at(self.first_tick_s, self._tick)
+        for upstream in self._upstreams:
+            for change_s in upstream.known.changes_s if upstream.known else ():
+                engine.at(max(change_s, self.first_tick_s), self._follow, upstream)
 
     def _sample(self, now_s: float, server: int) -> None:
         sample = self._servers[server].sample(now_s)
@@ -110,6 +115,14 @@ class ControlLoop:
             self._engine.at(now_s + self._delays.fetch_s, lambda _, table: balancer.take(table), newest)
         self._engine.at(now_s + self._tick_s, self._fetch, (balancer, newest))
 
+    def _follow(self, now_s: float, upstream: "_Upstream") -> None:
+        """Give the load balancers of an upstream its weights of this moment, without a message."""
+        if upstream.known is not None:
+            table = integers(upstream.known.at(now_s), int(upstream.weights.sum()))
+            for balancer in self._balancers:
+                if self._upstream_of(balancer) is upstream:
+                    balancer.take(table)
+
     def _upstream_of(self, balancer: Balancer) -> "_Upstream":
         return self._upstreams[balancer.index % len(self._upstreams)]
 
@@ -131,10 +144,17 @@ class ControlLoop:
             seen = upstream.inbox.flows(self._case.zones, upstream.zoning)
             upstream.zoning = upstream.zoning.after(seen, snapshot.tick_s)
             snapshot = replace(snapshot, published=upstream.zoning.followed(upstream.weights, seen))
+        if upstream.known is not None and upstream.weights.any():
+            snapshot = replace(snapshot, published=upstream.weights.astype(float))
         upstream.memory, decision = self._law.step(upstream.memory, snapshot)
         if pool is not None:
             pool.note(decision, snapshot, upstream.inbox.cpu)
         upstream.weights = np.pad(decision.published, (0, len(self._servers) - len(decision.ids)))
+        if upstream.known is not None:
+            upstream.weights = np.array(integers(upstream.known.after(decision, now_s), decision.total))
+            if upstream.known.changes_s:
+                self._follow(now_s, upstream)
+                return
         published: list[list[int]] = [upstream.weights.tolist()]
         if upstream.zoning is not None:
             weights = np.where(snapshot.eligible, decision.published, 0)
@@ -153,11 +173,12 @@ class ControlLoop:
 class _Upstream:
     """The controller's state of one upstream; `tables`: (when it is in Memcached, weights), in order."""
 
-    __slots__ = ("inbox", "memory", "tables", "weights", "zoning")
+    __slots__ = ("inbox", "known", "memory", "tables", "weights", "zoning")
 
     def __init__(self, memory: laws.Memory, inbox: SimulatedInbox, case: Case) -> None:
         self.memory, self.inbox = memory, inbox
         self.tables: deque[tuple[float, list[list[int]]]] = deque()
         self.weights: Ints = np.zeros(len(case.servers), dtype=np.int64)
+        self.known = KnownParts(case) if case.balancing.known else None
         zones = [server.zone for server in case.servers]
         self.zoning = Zoning.of_peers(zones, max(zones) + 1) if case.balancing.zoned == "steelyard" else None

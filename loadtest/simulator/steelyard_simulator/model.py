@@ -17,6 +17,7 @@ Ints = NDArray[np.int64]
 Shape = Literal["constant", "exponential", "lognormal", "normal"]
 ScaledBy = Literal["headroom", "cpu"]
 Zoned = Literal["steelyard", "envoy", "load-aware"]
+Part = Literal["capacity", "change", "backlog", "faults", "start"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +177,7 @@ class Balancing:
     priced   the load balancers know each request's seconds of CPU, its cost
     true_weights   only without a law: the weights are the servers' true capacities at every moment
     zoned    near servers first: by the product's rule, or by one of Envoy's two (`pickers.by_zone`); None: no
+    known    with a law: the parts of its weights that are replaced by the truth (`known_parts`)
     loop     only without a law: one of `comparison_loops.LOOPS`, which sets the weights or informs the picker
     """
 
@@ -184,6 +186,7 @@ class Balancing:
     true_weights: bool = False
     priced: bool = False
     zoned: Zoned | None = None
+    known: tuple[Part, ...] = ()
     loop: str | None = None
     parameters: Mapping[str, float] = field(default_factory=dict)
 

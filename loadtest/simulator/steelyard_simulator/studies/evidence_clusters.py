@@ -110,10 +110,10 @@ class EvidenceTrial:
 
 
 @cache
-def clusters() -> Mapping[str, Cluster]:
-    """Return the declared clusters by name, in their order."""
-    first = tomllib.loads(DECLARED.read_text(encoding="utf-8"))
-    later = first.pop("later")
+def clusters(declared: Path = DECLARED) -> Mapping[str, Cluster]:
+    """Return the clusters that a file declares, by name, in their order."""
+    first = tomllib.loads(declared.read_text(encoding="utf-8"))
+    later = first.pop("later", {})
     return MappingProxyType(
         {
             name: _cluster(name, row["what"], row["server"], later=name in later, **row["case"])
