@@ -127,7 +127,7 @@ def _is_relieved(inputs: Inputs, own: OwnLoad, window: Window, sums: Floats, cos
     u        l - n/T cost, load of the window that the known cost does not explain
     sigma    r0 + sqrt(disp n) cost/T, and sigma_0 = sqrt(disp A) cost/D: chance in the costs of requests
 
-    The last requests must have taken at most T/4: longer ones have their load in earlier windows than their
+    The last requests must have taken at most T/4. Longer ones have their load in earlier windows than their
     count, and the idle window after them may follow a queue of ours.
     """
     tick_s, h, dispersion = inputs.snapshots.tick_s, inputs.parameters.h_hot, own.evidence.dispersion
