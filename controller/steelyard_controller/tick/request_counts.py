@@ -5,8 +5,9 @@ are the same for every load balancer: each report counts once, at the tick at wh
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from steelyard_protocol.traffic_report import TrafficReport
@@ -28,18 +29,28 @@ class RequestTotal:
     timed: float = 0.0
 
 
+class _Ended(NamedTuple):
+    """The part of a report that counts here. The rest of 16 reports of 1,000 upstreams would take 9 MB."""
+
+    ids: Sequence[str]
+    completed: Sequence[int]
+    failed: Sequence[int]
+    latency_ms: Sequence[float | None]
+
+
 @dataclass(frozen=True, slots=True)
 class RequestCounts:
     """The totals of an upstream's servers, from 0 when a server comes; immutable."""
 
     ids: tuple[str, ...] = ()
     totals: Floats = field(default_factory=lambda: np.zeros((4, 1)))
-    pending: tuple[TrafficReport, ...] = ()
+    pending: tuple[_Ended, ...] = ()
 
     def after(self, ids: tuple[str, ...], reports: Iterable[TrafficReport]) -> "RequestCounts":
         """Return the totals of these servers after new reports; other servers' figures do not count."""
         new = self if ids == self.ids else self._of_others(ids)
-        pending = (*new.pending, *reports)
+        ended = [_Ended(each.ids, each.completed, each.failed, each.latency_ms) for each in reports]
+        pending = (*new.pending, *ended)
         if len(pending) >= MOST_PENDING or len(pending) * len(ids) > MOST_PENDING_ROWS:
             return RequestCounts(ids, _added(new.ids, new.totals, pending))
         return RequestCounts(ids, new.totals, pending)
@@ -59,9 +70,9 @@ class RequestCounts:
         return RequestCounts(ids, totals)
 
 
-def _added(ids: tuple[str, ...], totals: Floats, reports: Iterable[TrafficReport]) -> Floats:
+def _added(ids: tuple[str, ...], totals: Floats, reports: Iterable[_Ended]) -> Floats:
     """Return the totals of these servers with the reports' figures; the last column takes the others'."""
-    alike: dict[tuple[str, ...], list[TrafficReport]] = defaultdict(list)
+    alike: dict[tuple[str, ...], list[_Ended]] = defaultdict(list)
     for report in reports:
         alike[tuple(report.ids)].append(report)
     added = totals.copy()
