@@ -25,7 +25,7 @@
 -- of multiples of 1/1024 are exact in doubles: nothing remains when all requests are gone.
 --
 -- A server's own report of its requests in flight (note_reported) is behind all else, too: its difference from a mean
--- server, and its time. It fades fast, and takes no memory if no server reports.
+-- server, and its time. It fades fast, and takes no memory if no server reports. The times of slow servers follow it.
 --
 -- The averages have several writers and no lock. Two workers finishing a request of one server within the same
 -- nanoseconds lose one of the two samples. A double is written whole (aligned, 64 bits), so nothing worse happens.
@@ -75,9 +75,15 @@ local function cost_stride_of(workers)
 end
 
 
+--- Return the bytes before the times of slow servers, which are behind all else.
+local function bytes_before_slow(workers, cells)
+    return cells * (stride_of(workers) + cost_stride_of(workers) + 2) * 8 + latency_by_level.bytes(cells)
+end
+
+
 --- Return the bytes of memory for the stats.
 function _M.bytes(workers, cells)
-    return cells * (stride_of(workers) + cost_stride_of(workers) + 2) * 8 + latency_by_level.bytes(cells)
+    return bytes_before_slow(workers, cells) + slow_servers.bytes(cells)
 end
 
 
@@ -118,7 +124,7 @@ function _M.new(memory, workers, cells, column, highest)
         by_level = nil, -- set by keep_levels()
         priced = nil, -- set by by_cost()
         reported = nil, -- set by note_reported()
-        slow = slow_servers.new(),
+        slow = slow_servers.new(ffi.cast("uint8_t *", memory) + bytes_before_slow(workers, cells)),
     }, mt)
     for cell = 0, self.highest do
         self.levels[cell * 2 * self.stride + column] = 0
@@ -203,7 +209,7 @@ end
 --- Note a server's report: how many more requests others have there than at a mean server (or fewer), as of a moment.
 function _M:note_reported(cell, excess, at)
     if not self.reported then
-        self.reported = ffi.cast("double *", self.memory + _M.bytes(self.workers, self.cells)) - 2 * self.cells
+        self.reported = ffi.cast("double *", self.memory + bytes_before_slow(self.workers, self.cells)) - 2 * self.cells
     end
     self.reported[2 * cell], self.reported[2 * cell + 1] = excess, at
 end

@@ -5,9 +5,11 @@
 -- The next one comes after twice that time, and so on. A short trouble is then over soon, and a server that stays slow
 -- costs few requests.
 --
--- Each worker keeps its own times. All workers see the server's last try, so one that has just been tried rests in all
--- of them. A rest begins when the worker found the server slow, if that is later. Otherwise each of many workers with
--- one request a minute would try it with that request. Pure.
+-- The times are in memory that nginx's workers share, as the last try is. If each worker had its own, each of many
+-- workers with few requests would find the server slow for the first time, and try it soon. Two workers that write at
+-- once write nearly the same. Pure: the memory and the time are passed in.
+
+local ffi = require "ffi"
 
 local max = math.max
 
@@ -17,32 +19,46 @@ local LEAST_REST_S = 1
 -- A server that was not found slow for this long begins anew. Its remembered latency has faded by then.
 local FORGOTTEN_AFTER_S = 60
 
+-- A server is noted as still slow this often: with each pick, the workers would wait for each other's cache line.
+local NOTED_EVERY_S = 1
+
+-- Doubles of a cell: when it was first and last found slow; 0 if it was not.
+local SINCE, SEEN, DOUBLES = 0, 1, 2
+
 local _M = {}
 local mt = { __index = _M }
 
 
---- Know of no slow server.
-function _M.new()
-    return setmetatable({ since_s = {}, seen_s = {} }, mt) -- by cell: first and last found slow
+--- Return the bytes of memory for the times.
+function _M.bytes(cells)
+    return cells * DOUBLES * 8
+end
+
+
+--- Open the times in memory of bytes(cells), which is zeroed if no server is slow.
+function _M.new(memory)
+    return setmetatable({ times = ffi.cast("double *", memory) }, mt)
 end
 
 
 --- Whether a server that is found slow now has rested long enough to be tried. It must have nothing in flight.
 -- @param last_at when its last try ended
 function _M:may_be_tried(cell, now, last_at)
-    local since_s = self.since_s[cell]
-    if not since_s or now - self.seen_s[cell] > FORGOTTEN_AFTER_S then
+    local times, i = self.times, DOUBLES * cell
+    local since_s, seen_s = times[i + SINCE], times[i + SEEN]
+    if since_s == 0 or now - seen_s > FORGOTTEN_AFTER_S then
         since_s = now
-        self.since_s[cell] = now
+        times[i + SINCE], times[i + SEEN] = now, now
+    elseif now - seen_s > NOTED_EVERY_S then
+        times[i + SEEN] = now
     end
-    self.seen_s[cell] = now
     return now - max(last_at, since_s) >= max(LEAST_REST_S, last_at - since_s)
 end
 
 
 --- Whether the server was slow until now, as it has just been quick; it is well from now on.
 function _M:is_over(cell)
-    local was_slow = self.since_s[cell] ~= nil
+    local was_slow = self.times[DOUBLES * cell + SINCE] ~= 0
     self:forget(cell)
     return was_slow
 end
@@ -50,7 +66,7 @@ end
 
 --- Know nothing of a cell: another server gets it.
 function _M:forget(cell)
-    self.since_s[cell], self.seen_s[cell] = nil, nil
+    self.times[DOUBLES * cell + SINCE], self.times[DOUBLES * cell + SEEN] = 0, 0
 end
 
 
