@@ -277,6 +277,20 @@ def test_by_default_it_begins_and_ends_as_tables_name_another_load_balancer(
             rig.wait_until(lambda: of_others(second) == 0, "the first has taken its figures back")
 
 
+@pytest.mark.parametrize("option", ["true", "false"])
+def test_the_faster_of_two_idle_servers_is_taken_while_a_table_names_another_load_balancer(
+    rig: Rig, option: str
+) -> None:
+    made = servers(rig)
+    made[0].delays_s["/"] = 2.5 * ANSWER_S
+    edge = balancer(rig, "edge-1", option=option)
+    edge.shares(6)  # two answers make a latency known
+    assert edge.shares(12).get("a", 0) <= 3
+    publish(rig, made, generation=2, reporters=["edge-1"])
+    edge.wait_for(2)
+    assert edge.shares(12).get("a", 0) >= 4  # in the ring's order
+
+
 def test_a_memcached_without_meta_commands_is_named_and_picks_go_on(rig: Rig, between: Between) -> None:
     servers(rig)
     between.mode = "old"

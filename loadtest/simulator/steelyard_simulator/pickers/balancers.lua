@@ -113,6 +113,9 @@ local function balancer(name, servers, exchange_s, priced, in_answers)
             peers = chosen:table_of({ peers = peers, reporters = reporters }, {}, no_pause).peers
         end
         picker:update(peers)
+        if picker.note_others then
+            picker:note_others(balancers > 1)
+        end
         for i = 1, #peers do
             by_cell[peers[i].cell] = peers[i]
         end

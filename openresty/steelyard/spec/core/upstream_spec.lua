@@ -53,6 +53,26 @@ describe("an upstream", function()
         assert.equal("a a b a c a a", ids(serving({ peer("a", 5), peer("b", 1), peer("c", 1) }), 7))
     end)
 
+    it("has its picker know of other load balancers, while a table names them", function()
+        local live, peers = new(nil, function(n) return n end), { peer("a", 1), peer("b", 1) } -- the draw is always b
+        live.context.lb = "edge-1"
+        for _ = 1, 2 do
+            live.context.stats:observe(peers[1].cell, 20, true, 0)
+            live.context.stats:observe(peers[2].cell, 10, true, 0)
+        end
+        local picked = {}
+        for i, reporters in ipairs({ { "edge-1" }, { "edge-1", "edge-2" }, { "edge-2" }, { "edge-1" }, {} }) do
+            local named = table_of(peers, "vnswrr2")
+            named.generation, named.reporters = i, {}
+            for _, name in ipairs(reporters) do
+                named.reporters[name] = true
+            end
+            live:take(named, "fresh", 0)
+            picked[i] = string.find(ids(live, 4), "a", 1, true) and "both" or "the faster"
+        end
+        assert.same({ "both", "the faster", "the faster", "both", "both" }, picked)
+    end)
+
     it("sends nothing new to a peer that drains or is down", function()
         local live = serving({ peer("a", 9, "drain"), peer("b", 1), peer("c", 9, "down") })
         assert.equal("b b b", ids(live, 3))

@@ -5,6 +5,7 @@
 --   update(peers, breathe, known)  take the eligible peers, in id order, each with id, weight and cell; picks while it
 --                           breathes still see the previous ones. known: all peers of the table
 --   pick(key)               return the next peer, or nil; a hash picker also returns the peer's place on the ring
+--   note_others(are_there)  note whether the table names other load balancers; a picker may have none
 --   following(place)        of a hash picker: return the next peer on the ring and its place, or nil
 --   grow(n)                 do up to n steps of work ahead of picks; return the number of steps left
 --   wants_key               true if pick uses a key (chash, bounded_hash)

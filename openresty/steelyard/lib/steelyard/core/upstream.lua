@@ -25,6 +25,7 @@ local slow_start = require "steelyard.core.slow_start"
 local sticky = require "steelyard.core.sticky"
 local subset = require "steelyard.core.subset"
 local untried_peers = require "steelyard.core.untried_peers"
+local weight_tables = require "steelyard.core.weight_table"
 local zones = require "steelyard.core.zones"
 
 -- How often a picker is asked again after it chose a full peer, before all peers are looked at.
@@ -114,6 +115,9 @@ local function put_in_force(self, weight_table)
     end
     if key ~= self.hash_variable then
         self.hash_variable, self.changes = key, self.changes + 1
+    end
+    if self.picker.note_others then
+        self.picker:note_others(weight_tables.names_another(weight_table, self.context.lb))
     end
     self.table, self.check = weight_table, self:check_with(weight_table)
     self.max_conns_of_all = weight_table.max_conns

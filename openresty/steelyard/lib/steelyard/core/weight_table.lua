@@ -244,6 +244,18 @@ function _M.replayed(first, now)
 end
 
 
+--- Tell whether a table names a load balancer beside this one. The list in nginx.conf names none.
+-- @param weight_table or nil
+function _M.names_another(weight_table, lb)
+    for name in pairs(weight_table and weight_table.reporters or {}) do
+        if name ~= lb then
+            return true
+        end
+    end
+    return false
+end
+
+
 --- Make the table of an upstream with only a list of addresses. It is not on the wire: term and generation are 0, and
 -- any published table is later.
 function _M.bootstrap(upstream, peers)

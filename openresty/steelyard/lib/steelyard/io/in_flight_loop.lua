@@ -16,6 +16,7 @@ local exchange_pace = require "steelyard.core.exchange_pace"
 local in_flight_messages = require "steelyard.core.in_flight_messages"
 local job_lock = require "steelyard.io.job_lock"
 local peer_cells = require "steelyard.core.peer_cells"
+local weight_table = require "steelyard.core.weight_table"
 
 local JOB = "exchange"
 
@@ -66,23 +67,12 @@ function _M.new(parts)
 end
 
 
---- Tell whether an upstream's table names a load balancer beside this one. The list in nginx.conf names none.
-local function has_another_balancer(live, lb)
-    for name in pairs(live.known and live.known.reporters or {}) do
-        if name ~= lb then
-            return true
-        end
-    end
-    return false
-end
-
-
 --- The cells of an upstream's servers by address, if its picks go by requests in flight and other load balancers send
 -- requests there; else nil. Servers of nginx.conf alone are left out: other load balancers may have others.
 local function shared_addresses(self, live)
     local picks_by_in_flight = live.picker ~= nil and (live.picker.by_in_flight or live.limited_of_all)
     if picks_by_in_flight and live.rung ~= "bootstrap" and live.rung ~= "none"
-       and has_another_balancer(live, self.lb) then
+       and weight_table.names_another(live.known, self.lb) then
         return live.addresses
     end
 end

@@ -5,10 +5,13 @@ local peers = fixtures.peers
 
 
 --- Return the picked peer. The ring's peer is a and the drawn one is b, both of weight 1 by default.
-local function duel(a, b, weight_a)
+-- @param beside_others whether other load balancers send requests there
+local function duel(a, b, weight_a, beside_others)
     local stats = fixtures.stats({ a, b })
     -- Column 2, height 1: b.
-    return fixtures.picker(vnswrr2, peers("a", weight_a or 1, "b", 1), stats, fixtures.scripted(2, 1)):pick().id
+    local picker = fixtures.picker(vnswrr2, peers("a", weight_a or 1, "b", 1), stats, fixtures.scripted(2, 1))
+    picker:note_others(beside_others or false)
+    return picker:pick().id
 end
 
 
@@ -28,6 +31,24 @@ describe("vnswrr2", function()
         assert.equal("a", duel({ latency = 50 }, { latency = 10 }))
         assert.equal("b", duel({ latency = 51 }, { latency = 10 }))
         assert.equal("b", duel({ latency = 51, in_flight = 7 }, { latency = 10, in_flight = 7 }))
+    end)
+
+    it("takes the ring's candidate on a tie beside other load balancers only if it is hardly slower", function()
+        assert.equal("a", duel({ latency = 15 }, { latency = 10 }, 1, true))
+        assert.equal("b", duel({ latency = 16 }, { latency = 10 }, 1, true))
+        assert.equal("b", duel({ latency = 16, in_flight = 7 }, { latency = 10, in_flight = 7 }, 1, true))
+        assert.equal("a", duel({ latency = 49 }, { latency = 10, in_flight = 1 }, 1, true)) -- no tie
+        assert.equal("a", duel({ latency = 1e6 }, {}, 1, true))
+    end)
+
+    it("goes by the ring again when no other load balancer is left", function()
+        local stats = fixtures.stats({ { latency = 20 }, { latency = 10 } })
+        local picker = fixtures.picker(vnswrr2, peers("a", 1, "b", 1), stats, fixtures.scripted(2, 1))
+        picker:note_others(true)
+        assert.equal("b", picker:pick().id)
+        picker:update(peers("a", 1, "b", 1))
+        picker:note_others(false)
+        assert.equal("b a b a", fixtures.ids(picker, 4))
     end)
 
     it("compares no latency that is not known", function()
@@ -51,6 +72,8 @@ describe("vnswrr2", function()
         assert.equal("a", duel({ latency = 51, rested = true }, { latency = 10 }))
         assert.equal("a", duel({ latency = 51, rested = true }, { latency = 10, in_flight = 1 }))
         assert.equal("a", duel({ latency = 10 }, { latency = 51, rested = true }))
+        assert.equal("a", duel({ latency = 51, rested = true }, { latency = 10 }, 1, true))
+        assert.equal("b", duel({ latency = 49, rested = true }, { latency = 10 }, 1, true)) -- not so slow: it just fades
     end)
 
     it("avoids a failing peer, at any number in flight", function()
