@@ -17,8 +17,8 @@ local failing, is_idle = candidates.failing, candidates.is_idle
 local late, slower = candidates.late, candidates.slower
 local CLOCK_MS, SLOWER_RATIO, max = candidates.CLOCK_MS, candidates.SLOWER_RATIO, math.max
 
--- The ratio of latencies above which a peer loses a tie beside other load balancers. With 2, p99 was higher; with 1.2,
--- the mean was in one case, and more ties were decided by chance.
+-- The ratio of latencies above which a peer loses a tie beside other load balancers. A higher one gained less, and with
+-- 1.2 chance decided more ties (docs/decisions/0025-others-in-flight.md).
 local SLOWER_RATIO_BESIDE_OTHERS = 1.5
 
 
