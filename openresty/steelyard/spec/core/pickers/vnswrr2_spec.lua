@@ -73,7 +73,7 @@ describe("vnswrr2", function()
         assert.equal("a", duel({ latency = 51, rested = true }, { latency = 10, in_flight = 1 }))
         assert.equal("a", duel({ latency = 10 }, { latency = 51, rested = true }))
         assert.equal("a", duel({ latency = 51, rested = true }, { latency = 10 }, 1, true))
-        assert.equal("b", duel({ latency = 49, rested = true }, { latency = 10 }, 1, true)) -- not so slow: it just fades
+        assert.equal("b", duel({ latency = 49, rested = true }, { latency = 10 }, 1, true)) -- it fades soon
     end)
 
     it("avoids a failing peer, at any number in flight", function()
