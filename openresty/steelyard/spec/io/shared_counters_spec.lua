@@ -158,6 +158,21 @@ describe("the counts of all workers since the last report", function()
         assert.same({ [7] = 1 }, (since_last(reporting)))
     end)
 
+    it("have what a leaving worker counts that cannot say how often it did", function()
+        local reporting, earlier, incr = worker(memory), worker(new_memory()), dict.incr
+        since_last(reporting)
+        earlier.counters:leave()
+        complete(earlier, 7)
+        dict.incr = function(self, key, ...)
+            if key == "left_counts" then
+                return nil, "no memory"
+            end
+            return incr(self, key, ...)
+        end
+        flush(earlier)
+        assert.same({ [7] = 1 }, (since_last(reporting)))
+    end)
+
     it("have what a leaving worker of an earlier version counts", function()
         local reporting = worker(memory)
         since_last(reporting)

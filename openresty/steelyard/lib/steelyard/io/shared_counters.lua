@@ -87,16 +87,17 @@ function _M:leave()
 end
 
 
---- Tell the workers of other memories that this one has counted, and for which servers.
+--- Tell the workers of other memories that this one has counted, and for which servers. If the dict has no room for
+-- that, it looks like an earlier version's worker.
 local function note_leaving(dict, addresses)
-    if #addresses > 0 then
-        local number = dict:incr(LEFT_COUNTS, 1, 0)
-        if number and #addresses <= MOST_ADDRESSES then
-            dict.bulk:set(LEFT_COUNTS .. "/" .. number, table.concat(addresses, "\n"), ADDRESSES_TTL_S)
-        end
+    local number = #addresses == 0 or dict:incr(LEFT_COUNTS, 1, 0)
+    if #addresses > 0 and number and #addresses <= MOST_ADDRESSES then
+        dict:set(LEFT_COUNTS .. "/" .. number, table.concat(addresses, "\n"), ADDRESSES_TTL_S)
     end
     local now = clock.monotonic()
-    dict:set(LEFT_NOTED, now, WORKER_TTL_S)
+    if number then
+        dict:set(LEFT_NOTED, now, WORKER_TTL_S)
+    end
     dict:set("left_at", now, WORKER_TTL_S)
 end
 
