@@ -36,6 +36,8 @@ describe("vnswrr2", function()
     it("takes the ring's candidate on a tie beside other load balancers only if it is hardly slower", function()
         assert.equal("a", duel({ latency = 15 }, { latency = 10 }, 1, true))
         assert.equal("b", duel({ latency = 16 }, { latency = 10 }, 1, true))
+        assert.equal("a", duel({ latency = 2 }, { latency = 1 }, 1, true)) -- nginx's clock has whole milliseconds
+        assert.equal("b", duel({ latency = 2.1 }, { latency = 1 }, 1, true))
         assert.equal("b", duel({ latency = 16, in_flight = 7 }, { latency = 10, in_flight = 7 }, 1, true))
         assert.equal("a", duel({ latency = 49 }, { latency = 10, in_flight = 1 }, 1, true)) -- no tie
         assert.equal("a", duel({ latency = 1e6 }, {}, 1, true))

@@ -25,7 +25,8 @@ local SLOWER_RATIO_BESIDE_OTHERS = 1.5
 --- Whether the peer's latency is above the other's by that ratio. A much slower one has its times to be tried.
 local function slower_beside_others(stats, peer, other, now)
     local latency, least = stats:latency(peer.cell, now), stats:latency(other.cell, now)
-    if least == 0 or latency <= SLOWER_RATIO_BESIDE_OTHERS * max(least, CLOCK_MS) then
+    -- In whole milliseconds, 2 may be hardly more than 1.
+    if least == 0 or latency <= max(SLOWER_RATIO_BESIDE_OTHERS * least, least + CLOCK_MS) then
         return false
     end
     return latency <= SLOWER_RATIO * max(least, CLOCK_MS) or slower(stats, peer, other, now)
