@@ -80,6 +80,30 @@ for _, name in ipairs(fixtures.own(true)) do
 end
 
 
+describe("a tie beside other load balancers", function()
+    it("goes by latency only while their requests in flight are not known", function()
+        local picker, stats, others = picker_of("vnswrr2", 2, function() return 0 end)
+        for _ = 1, 20 do
+            stats:observe(1, 300, true, T)
+        end
+        picker:note_others(true)
+        local function share_of_slow()
+            picker:pick() -- the next ones know whether there are figures
+            return shares_of(picker)(1)
+        end
+        assert.is_true(share_of_slow() < 0.1)
+        others:read(T, 0.005)
+        others:look(T)
+        assert.is_true(share_of_slow() > 0.4)
+        others:forget()
+        others:look(T)
+        assert.is_true(share_of_slow() < 0.1)
+        picker:note_others(false)
+        assert.is_true(share_of_slow() > 0.4)
+    end)
+end)
+
+
 describe("max_conns", function()
     it("counts this nginx's requests alone", function()
         local _, stats = picker_of("vnswrr2", 2, function() return 9 end, 0.005)
