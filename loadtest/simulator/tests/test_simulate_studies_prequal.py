@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from steelyard_simulator.model import OpenClients
 from steelyard_simulator.run import run
 from steelyard_simulator.simulated_server import factor_at
 from steelyard_simulator.studies.measures import Runs
@@ -23,9 +24,12 @@ QUICK = Namespace(quick=True)
 
 
 def p99_ms(rule: str, exchange_s: float = 0.009) -> float:
-    """Return the P99 at 90 % of the load, over six seconds: two changes of each server's neighbours."""
+    """Return the P99 at 90 % of the load, over five seconds: a change of each server's neighbours."""
     case = PrequalTrial(rule=rule, load=90).case()
-    case = replace(case, exchange_s=exchange_s, warmup_s=3.0, duration_s=9.0)
+    assert isinstance(case.clients, OpenClients)
+    # Requests in flight at the end count as timed out, more than one in a hundred. A second later none is.
+    clients = replace(case.clients, changes=((8.0, 0.0),))
+    case = replace(case, clients=clients, exchange_s=exchange_s, warmup_s=3.0, duration_s=9.0)
     return figures_of(case, run(case, 1))["p99_ms"]
 
 
