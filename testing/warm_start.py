@@ -52,6 +52,9 @@ FORKED = {
 # Linux allows datagrams of 208 kB by default. Arguments and environment of a test are some 5 kB.
 MESSAGE_BYTES = 200_000
 
+SERVE = "from testing import warm_start; warm_start.serve("
+"""The code of a forking process begins with this, and so its command line shows it."""
+
 MODULE = "STEELYARD_TESTS_MODULE"
 BEFORE = "STEELYARD_TESTS_BEFORE"
 
@@ -168,7 +171,7 @@ class _Server:
             its.listen(100)
             # The module is not in the command: tests that look for a program by its command must not
             # find this.
-            code = f"from testing import warm_start; warm_start.serve({its.fileno()})"
+            code = f"{SERVE}{its.fileno()})"
             environment = {
                 name: value for name, value in os.environ.items() if not name.startswith("STEELYARD_")
             }

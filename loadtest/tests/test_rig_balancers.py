@@ -30,6 +30,7 @@ from steelyard_protocol.sample_record import SampleRecord
 
 from testing.daemons import Daemon, free_port
 from testing.handler_server import Prompt
+from testing.own_processes import own_descendants
 from testing.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.integration
@@ -183,7 +184,7 @@ def test_it_answers_loses_no_request_when_servers_leave_and_join_and_is_gone_aft
 ) -> None:
     if why := why_missing(BY_NAME[name], programs()):
         pytest.skip(why)
-    children = set(psutil.Process().children(recursive=True))
+    children = own_descendants()
     lost: list[object] = []
     over = threading.Event()
 
@@ -211,7 +212,7 @@ def test_it_answers_loses_no_request_when_servers_leave_and_join_and_is_gone_aft
         # findings/caddy-reload-loses-new-connections.sh
         assert len(lost) <= (2 if name.startswith("caddy-") else 0), lost
         assert (balancer.cpu_s() or 0) > 0
-    assert set(psutil.Process().children(recursive=True)) <= children
+    assert own_descendants() <= children
 
 
 @pytest.mark.parametrize("name", ["nginx-least_conn-8", "steelyard-8-shared"])
@@ -219,7 +220,7 @@ def test_several_balancers_are_as_many_processes_each_of_which_answers(
     name: str, webs: Mapping[str, Web], place: Place
 ) -> None:
     several = replace(place, more_balancer_ports=tuple(free_port() for _ in range(7)))
-    children = set(psutil.Process().children(recursive=True))
+    children = own_descendants()
     with before(webs, name, several) as balancer:
         balancer.check()
         assert len(set(balancer.urls)) == len(balancer.fronts) == 8
@@ -230,14 +231,14 @@ def test_several_balancers_are_as_many_processes_each_of_which_answers(
             wait_until(
                 lambda: {exchange(url) for url in balancer.urls} in ({("on", 8)}, {("on", 8), ("late", 8)})
             )
-    assert set(psutil.Process().children(recursive=True)) <= children
+    assert own_descendants() <= children
 
 
 def test_another_kind_of_balancer_runs_beside_and_is_not_measured(
     webs: Mapping[str, Web], place: Place
 ) -> None:
     two = replace(place, more_balancer_ports=(free_port(),))
-    children = set(psutil.Process().children(recursive=True))
+    children = own_descendants()
     addresses = {name: f"127.0.0.1:{web.server_address[1]}" for name, web in webs.items()}
     scenario = replace(SCENARIO, beside="nginx-rr")
     with Balancer(BY_NAME["haproxy-leastconn"], scenario, addresses, two) as balancer:
@@ -251,7 +252,7 @@ def test_another_kind_of_balancer_runs_beside_and_is_not_measured(
         balancer.set_members(["server-2"])
         for url in balancer.urls:
             wait_until(partial(only_second, url))
-    assert set(psutil.Process().children(recursive=True)) <= children
+    assert own_descendants() <= children
 
 
 def only_second(url: str) -> bool:
