@@ -152,10 +152,15 @@ def document(*parts: str | None) -> str:
 
 def bullets(items: Sequence[str] | Mapping[str, str], title: str = "") -> str:
     """Write a list (a mapping as `name: text`) under an introducing line; "" without items."""
-    lines = [f"{name}: {text}" for name, text in items.items()] if isinstance(items, Mapping) else list(items)
+    lines = [_named(*item) for item in items.items()] if isinstance(items, Mapping) else list(items)
     if not lines:
         return ""
     return "\n".join([*([title, ""] if title else []), *(f"- {line}" for line in lines)])
+
+
+def _named(name: str, text: str) -> str:
+    """Write `name: text`; a text that is a list of its own begins with a line break."""
+    return f"{name}:{text}" if text.startswith("\n") else f"{name}: {text}"
 
 
 def image(alt: str, path: str | None) -> str:

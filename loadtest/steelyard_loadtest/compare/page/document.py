@@ -134,7 +134,7 @@ def _section(view: View, figures: Sequence[str]) -> str:
         "Source": scenario.source,
         "Servers": scenario_text.servers_text(scenario),
         "Load": scenario_text.load_text(scenario.load),
-        "In each trial": "; ".join(map(scenario_text.event_text, scenario.events)) or "none",
+        "In each trial": scenario_text.events_text(scenario),
         "Again": f"`{scenario_text.command(scenario)}`",
     }
     return document(

@@ -73,7 +73,7 @@ def load_text(load: Load) -> str:
     levels = ", ".join(level_number(load, value) for value in load.levels)
     times = f"{load.repeats} × {load.seconds:g} s" if load.repeats > 1 else f"{load.seconds:g} s"
     warm_up = f"after {load.warm_up_s:g} s of warm-up"
-    return f"{layout_of(load)['loop']}; {levels} {level_unit(load)}; {times} each, {warm_up}"
+    return f"{layout_of(load)['loop']}. {levels} {level_unit(load)}; {times} each, {warm_up}"
 
 
 def servers_text(scenario: Scenario) -> str:
@@ -81,7 +81,17 @@ def servers_text(scenario: Scenario) -> str:
     if scenario.static:
         return "one nginx that answers at once"
     groups = groupby(scenario.servers, key=lambda server: ", ".join(_abilities(server)))
-    return "; ".join(f"{_names(list(servers))}: {text}" for text, servers in groups)
+    return listed([f"{_names(list(servers))}: {text}" for text, servers in groups])
+
+
+def events_text(scenario: Scenario) -> str:
+    """Describe the events of a trial."""
+    return listed([*map(event_text, scenario.events)]) or "none"
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Write two parts in a row, and more as a list within a list's item."""
+    return "; ".join(parts) if len(parts) <= 2 else "".join(f"\n  - {part}" for part in parts)
 
 
 def event_text(event: Event) -> str:
