@@ -333,6 +333,10 @@ def test_a_request_that_comes_after_the_last_timer_of_a_leaving_worker_is_counte
         assert edge.get("/flushes").body == "0", "the worker has read that"
         edge.begin_reload()
         rig.wait_until(lambda: edge.get("/flushes").body != "0", "it leaves, and has no request")
+        # The first report of its successor that has a table begins with what was counted until then.
+        edge.wait_for(1)
+        reported = reports.read()["seq"]
+        rig.wait_until(lambda: reports.read()["seq"] > reported + 1, "its successor reports with the table")
         client.sendall(b"\r\n")
         assert client.recv(100).startswith(b"HTTP/1.1 200 ")
         rig.wait_until(lambda: edge.peer("a")["completed"] == 1, "it is counted")
