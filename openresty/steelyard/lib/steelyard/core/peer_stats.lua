@@ -43,7 +43,9 @@ local TAU_S = 10
 -- The part of one sample in an average: four failures in a row make it 59 %.
 local ALPHA = 0.2
 
--- If a slow server is tried after a second or more, and is this much quicker than remembered, it is well again.
+-- A server that was found slow is well again if it is tried after a rest, and is this much quicker than remembered. By
+-- the averages alone, it would need some twenty such answers. RESTED is what is left of them after the shortest rest, a
+-- second. QUICKER is the ratio from which pickers call a server slower (core/pickers/candidates).
 local RESTED, QUICKER = exp(-1 / TAU_S), 5
 
 -- nginx counts whole milliseconds: 0 is taken for half a millisecond, because 0 means "not known" here.

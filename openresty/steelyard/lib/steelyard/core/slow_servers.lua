@@ -13,7 +13,7 @@ local ffi = require "ffi"
 
 local max = math.max
 
--- The shortest rest.
+-- The shortest rest. A server is found slow after two answers, and a shorter one would try it with each of the next.
 local LEAST_REST_S = 1
 
 -- A server that was not found slow for this long begins anew. Its remembered latency has faded by then.

@@ -127,9 +127,6 @@ function _M.texts(values, breathe)
 end
 
 
-local texts = _M.texts
-
-
 --- Encode a list of numbers and nulls. LuaJIT writes a number as lua-cjson does, "%.14g", in a third of the time or
 -- less.
 -- Numbers that JSON does not have, or that would get an exponent, are left to core/json.
@@ -185,7 +182,7 @@ end
 
 local function columns(report, breathe)
     local ids, figures = report.ids, report.figures
-    local members = { ',"ids":' .. (report.written_ids or texts(ids, breathe)) }
+    local members = { ',"ids":' .. (report.written_ids or _M.texts(ids, breathe)) }
     for _, name in ipairs(COLUMNS) do
         if not OPTIONAL[name] or is_known(figures, name) then
             local column = numbers(#ids, function(i) return figures[i][name] end, breathe)
