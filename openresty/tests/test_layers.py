@@ -41,7 +41,7 @@ ROWS: Mapping[str, tuple[str, ...]] = {
         "saved_tables",
         "table_acceptance",
         "chunk_reader connections http_client memcached_client peer_health shared_counters job_lock",
-        "signature backoff timers dict_snapshot table_store",
+        "signature backoff timers dict_snapshot table_store leaving_counts",
         "shared_dict",
     ),
     "steelyard.phase": (

@@ -12,15 +12,16 @@
 -- Another worker may do the next run, so both are in the shared dict. They are packed, because for 10,000 servers JSON
 -- once a second would cost more than their requests do.
 --
--- A run reads the totals in slices, from the copies that the workers share (core/cell_totals). Without them, and for an
--- upstream's own failures, it reads the counters themselves, about 1 us each.
+-- A run reads the totals in slices, from the copies that the workers share (core/cell_totals). Workers that leave do not
+-- see them (io/leaving_counts). Without copies, and for an upstream's own failures, it reads the counters themselves,
+-- about 1 us each.
 
 local cell_totals = require "steelyard.core.cell_totals"
 local clock = require "steelyard.io.clock"
 local ffi = require "ffi"
 local json = require "steelyard.core.json"
+local leaving_counts = require "steelyard.io.leaving_counts"
 local own_failures = require "steelyard.core.own_failures"
-local peer_cells = require "steelyard.core.peer_cells"
 local shared_dict = require "steelyard.io.shared_dict"
 
 local DOUBLES, BYTES = ffi.typeof("double[?]"), 8
@@ -32,14 +33,6 @@ local PLACES = {}
 for place = 1, #FIELDS do
     PLACES[FIELDS[place]] = place - 1
 end
-
--- How many times leaving workers have counted; with a number, the addresses that they counted for that time. And when
--- one of them last flushed: if `left_at` is another time, a worker of an earlier version did, for any address.
-local LEFT_COUNTS, LEFT_NOTED = "left_counts", "left_noted"
-
--- Copies are outdated one by one for this many addresses, and this many times that leaving workers counted. Otherwise
--- all are.
-local MOST_ADDRESSES, MOST_COUNTS, ADDRESSES_TTL_S = 100, 100, 60
 
 -- Two flushes, or more than twelve with few servers: a worker that is busy for a second or two is not forgotten.
 local WORKER_TTL_S = 3
@@ -87,28 +80,13 @@ function _M:leave()
 end
 
 
---- Tell the workers of other memories that this one has counted, and for which servers. If the dict has no room for
--- that, it looks like an earlier version's worker.
-local function note_leaving(dict, addresses)
-    local number = #addresses == 0 or dict:incr(LEFT_COUNTS, 1, 0)
-    if #addresses > 0 and number and #addresses <= MOST_ADDRESSES then
-        dict:set(LEFT_COUNTS .. "/" .. number, table.concat(addresses, "\n"), ADDRESSES_TTL_S)
-    end
-    local now = clock.monotonic()
-    if number then
-        dict:set(LEFT_NOTED, now, WORKER_TTL_S)
-    end
-    dict:set("left_at", now, WORKER_TTL_S)
-end
-
-
 --- Add this worker's counts, and publish its requests in flight.
 -- @param about   a table that describes this worker
 -- @param breathe called now and then; may yield
 function _M:flush(requests, about, breathe)
     local dict, totals, addresses = self.dict, self.totals, {}
     about.in_flight = requests:take_all(function(address, cell, ...)
-        if #addresses <= MOST_ADDRESSES then
+        if #addresses <= leaving_counts.MOST_ADDRESSES then
             addresses[#addresses + 1] = address
         end
         for i = 1, #FIELDS do
@@ -124,7 +102,7 @@ function _M:flush(requests, about, breathe)
     about.leaving = self.leaving or nil -- it may have begun to leave meanwhile
     dict.bulk:set("worker/" .. self.slot, json.encode(about), WORKER_TTL_S)
     if self.leaving then
-        note_leaving(dict, addresses)
+        leaving_counts.note(dict, addresses, WORKER_TTL_S)
     end
 end
 
@@ -285,31 +263,6 @@ function _M:left_behind(known_at)
 end
 
 
---- Outdate the copies of counters that leaving workers have added to.
-local function follow_leaving(dict, totals, now)
-    local number, left_at = dict:get(LEFT_COUNTS) or 0, dict:get("left_at") or 0
-    if left_at == (dict:get(LEFT_NOTED) or 0) then
-        left_at = 0
-    end
-    local known, known_at = totals:known()
-    if number == known and left_at == known_at then
-        return
-    end
-    local is_known = left_at == known_at and number > known and number - known <= MOST_COUNTS
-    for n = known + 1, is_known and number or known do
-        local addresses = dict:get(LEFT_COUNTS .. "/" .. n)
-        is_known = is_known and addresses ~= nil
-        for address in string.gmatch(addresses or "", "[^\n]+") do
-            totals:outdate(dict:get("cell/" .. address) or peer_cells.NONE, address)
-        end
-    end
-    if not is_known then
-        totals:outdate_all(now)
-    end
-    totals:know(number, left_at)
-end
-
-
 --- Make a function of a peer: the index of its first total in the copies, which are brought up to date if need be. Nil
 -- if it has no copy.
 local function rows_of(self)
@@ -317,7 +270,7 @@ local function rows_of(self)
     if not totals then
         return function() return nil end
     end
-    follow_leaving(dict, totals, now)
+    leaving_counts.follow(dict, totals, now)
     local function get(address, field)
         return self:get(address, field)
     end
