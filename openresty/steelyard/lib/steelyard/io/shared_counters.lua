@@ -12,7 +12,7 @@
 -- Another worker may do the next run, so both are in the shared dict. They are packed, because for 10,000 servers JSON
 -- once a second would cost more than their requests do.
 --
--- A run reads the totals in slices, from the copies that the workers share (core/cell_totals). Workers that leave do not
+-- A run reads the totals in slices, from the copies that the workers share (core/cell_totals). Leaving workers do not
 -- see them (io/leaving_counts). Without copies, and for an upstream's own failures, it reads the counters themselves,
 -- about 1 us each.
 
