@@ -30,6 +30,7 @@ from steelyard_protocol.sample_record import SampleRecord
 
 from testing.daemons import Daemon, free_port
 from testing.handler_server import Prompt
+from testing.meanwhile import meanwhile
 from testing.own_processes import own_descendants
 from testing.waiting import PATIENCE_S, wait_until
 
@@ -334,12 +335,10 @@ def reported(balancer: Balancer) -> bool:
     return True
 
 
-@contextlib.contextmanager
-def agents(port: int, cpu: Mapping[str, float]) -> Iterator[None]:
+def agents(port: int, cpu: Mapping[str, float]) -> contextlib.AbstractContextManager[None]:
     """Write samples of servers with this utilization of everything, several times a second."""
-    over = threading.Event()
 
-    def write() -> None:
+    def write(over: threading.Event) -> None:
         client = Client(("127.0.0.1", port))
         seq = 0
         while not over.wait(0.3):
@@ -352,13 +351,7 @@ def agents(port: int, cpu: Mapping[str, float]) -> Iterator[None]:
                 client.set(wire.sample_key("web", name), sample_record.encode(sample), expire=3)
         client.close()
 
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
-        yield
-    finally:
-        over.set()
-        writer.join()
+    return meanwhile(write)
 
 
 def test_haproxy_s_weights_follow_our_agents(webs: Mapping[str, Web], place: Place) -> None:

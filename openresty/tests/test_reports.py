@@ -7,13 +7,14 @@ import signal
 import socket
 import threading
 import urllib.request
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from openresty.tests.nginx_process import one_upstream
+from testing.meanwhile import meanwhile
 from testing.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -41,22 +42,14 @@ class Reports:
         self.read()
         return sum(report["peers"].get(peer, {}).get(figure, 0) for report in self.by_seq.values())
 
-    @contextlib.contextmanager
-    def followed(self) -> Iterator[None]:
+    def followed(self) -> AbstractContextManager[None]:
         """Read the reports meanwhile, so that none is missed."""
-        over = threading.Event()
 
-        def read() -> None:
+        def read(over: threading.Event) -> None:
             while not over.wait(0.1):
                 self.read()
 
-        thread = threading.Thread(target=read)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
+        return meanwhile(read)
 
     def lost(self) -> bool:
         """Return whether a number is missing between the first report and the newest."""

@@ -25,6 +25,7 @@ from deploy.tests.test_alerts import ALERTS, promtool
 from openresty.tests.nginx_process import Edge, config, one_upstream
 from testing import warm_start
 from testing.daemons import Daemon, free_port
+from testing.meanwhile import meanwhile
 from testing.waiting import wait_until
 
 from ..examples import sample
@@ -99,12 +100,10 @@ def rules() -> list[dict[str, Any]]:
     return [rule for group in groups for rule in group["rules"]]
 
 
-@contextlib.contextmanager
-def agents(memcached: Daemon, peers: tuple[str, ...]) -> Iterator[None]:
+def agents(memcached: Daemon, peers: tuple[str, ...]) -> contextlib.AbstractContextManager[None]:
     """Send samples of every fleet's servers, as their agents do, until the end of the block."""
-    ended = threading.Event()
 
-    def send() -> None:
+    def send(ended: threading.Event) -> None:
         client = Client(("127.0.0.1", memcached.port))
         for seq in range(1, 1000):
             at_ms = time.time_ns() // 1_000_000
@@ -116,13 +115,7 @@ def agents(memcached: Daemon, peers: tuple[str, ...]) -> Iterator[None]:
                 break
         client.close()
 
-    sending = threading.Thread(target=send)
-    sending.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        sending.join()
+    return meanwhile(send)
 
 
 HAPROXY = (ROOT / "docs/guides/haproxy.md").read_text(encoding="utf-8")

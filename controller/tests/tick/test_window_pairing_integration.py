@@ -4,7 +4,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from steelyard_protocol import weight_table, wire
 from steelyard_protocol.weight_table import WeightTable
 
 from testing.daemons import Daemon
+from testing.meanwhile import meanwhile
 from testing.waiting import wait_until
 
 from ..examples import report, sample
@@ -31,14 +32,12 @@ WEB = """upstreams:
 HOURS_OFF_S = -7200.0
 
 
-@contextmanager
 def sending(
     memcached: Daemon, interval_s: float, phase_s: float, messages: Callable[[int], dict[str, bytes]]
-) -> Iterator[None]:
+) -> AbstractContextManager[None]:
     """Put messages into Memcached once an interval, at a phase of the wall clock, as senders do."""
-    stop = threading.Event()
 
-    def send() -> None:
+    def send(stop: threading.Event) -> None:
         client = Client(("127.0.0.1", memcached.port))
         for seq in itertools.count(1):
             if stop.wait((phase_s - time.time()) % interval_s):
@@ -48,13 +47,7 @@ def sending(
             stop.wait(interval_s / 2)
         client.close()
 
-    thread = threading.Thread(target=send)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
+    return meanwhile(send)
 
 
 def agents(clock_s: float, interval_s: float = 1.0) -> Callable[[int], dict[str, bytes]]:
