@@ -4,7 +4,8 @@ A call resolves the name, connects, asks and reads within `timeout_s` in all,
 however the server or the resolver behaves. A server that sends a byte a second,
 accepts and never answers, or answers with something else is `Unavailable`. A
 call for many keys consists of parts, each with its own deadline, and ends with
-the first failed part. pymemcache speaks the protocol itself.
+the first failed part. pymemcache speaks the protocol itself, but for commands
+with thousands of keys (`memcached_answer`).
 
 The connection is kept. If the server has closed it (a restart), the call
 connects again and loses nothing. Every address of a name is tried.
@@ -13,10 +14,8 @@ connects again and loses nothing. Every address of a name is tried.
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from operator import methodcaller
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 from pymemcache.client.base import Client
 from pymemcache.exceptions import (
@@ -26,8 +25,8 @@ from pymemcache.exceptions import (
     MemcacheUnknownError,
 )
 
-from steelyard_protocol import peer_address
-from steelyard_protocol.deadline import Deadline, DeadlineSockets
+from steelyard_protocol import memcached_answer, peer_address
+from steelyard_protocol.deadline import READ_BYTES, Deadline, DeadlineSockets
 from steelyard_protocol.dns_lookup import DnsLookup
 from steelyard_protocol.setting_values import Address
 
@@ -51,7 +50,7 @@ UNREACHABLE = (OSError, MemcacheUnexpectedCloseError)
 # impossible host name, is a ValueError.
 FAILURES = (MemcacheError, OSError, ValueError, LookupError)
 
-KEY = re.compile(r"[!-~]{1,250}")
+KEY = re.compile(rf"[!-~]{{1,{memcached_answer.LONGEST_KEY}}}")
 
 STORED = {b"STORED": True, b"NOT_STORED": False, b"EXISTS": False, b"NOT_FOUND": False}
 """Memcached's answers to `add` and `cas`."""
@@ -61,8 +60,7 @@ class Unavailable(Exception):
     """The server did not answer as asked; the message names the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(NamedTuple):
     """A value and the server's mark of it (Memcached's "cas unique"), which changes at every write."""
 
     value: bytes
@@ -94,15 +92,17 @@ class MemcachedClient:
         """Return the values of the existing keys."""
         values: dict[str, bytes] = {}
         for some in _parts(keys):
-            values |= self._call(methodcaller("get_many", some))
+            found = self._call(lambda server, some=some: server.found("get", some))
+            values.update(zip(found.keys, found.values, strict=True))
         return values
 
     def seen(self, keys: Sequence[str]) -> dict[str, Seen]:
         """Return the values of the existing keys, with their marks."""
         values: dict[str, Seen] = {}
         for some in _parts(keys):
-            answer = self._call(methodcaller("gets_many", some))
-            values |= {key: Seen(value, mark) for key, (value, mark) in answer.items()}
+            found = self._call(lambda server, some=some: server.found("gets", some))
+            seen = map(Seen, found.values, map(str.encode, found.marks))
+            values.update(zip(found.keys, seen, strict=True))
         return values
 
     def put(self, key: str, value: bytes, *, ttl_s: int) -> None:
@@ -121,8 +121,8 @@ class MemcachedClient:
         for part in _bounded(values):
 
             def write(server: _Connection, part: Mapping[str, bytes] = part) -> list[bool | str]:
-                commands = [_setting(server.check_key(key), value, ttl_s) for key, value in part.items()]
-                return [_stored(line) for line in server.lines(commands)]
+                checked = zip(server.check_keys(part), part.values(), strict=True)
+                return _stored(server.lines([_setting(key, value, ttl_s) for key, value in checked]))
 
             for key, answer in zip(part, self._call(write), strict=True):
                 if isinstance(answer, str):
@@ -166,12 +166,10 @@ class MemcachedClient:
         for part in _bounded(values):
 
             def write(server: _Connection, part: Mapping[str, bytes] = part) -> list[bool | str]:
-                commands = [
-                    _replacing(server.check_key(key), value, before.get(key), ttl_s)
-                    for key, value in part.items()
-                ]
+                checked = zip(server.check_keys(part), part.items(), strict=True)
+                commands = [_replacing(key, value, before.get(name), ttl_s) for key, (name, value) in checked]
                 check()
-                return [_stored(line) for line in server.lines(commands)]
+                return _stored(server.lines(commands))
 
             answers |= zip(part, self._call(write), strict=True)
         return answers
@@ -235,7 +233,7 @@ class MemcachedClient:
 
 
 class _Connection(Client):  # type: ignore[misc]
-    """pymemcache's connection, with several commands at a time, which it has for one kind of command only."""
+    """pymemcache's connection, with commands for many keys, which take several calls a key there."""
 
     def check_key(self, key: str, key_prefix: bytes = b"") -> bytes:
         """Return a key as bytes, in a third of pymemcache's time, which counts for 10,000 keys a tick.
@@ -245,6 +243,38 @@ class _Connection(Client):  # type: ignore[misc]
         if KEY.fullmatch(key) is None:
             raise MemcacheIllegalInputError(f"this is no key of Memcached's: {key[:300]!r}")
         return key_prefix + key.encode()
+
+    def check_keys(self, keys: Collection[str]) -> Sequence[bytes]:
+        """Return keys as bytes."""
+        line = memcached_answer.joined([*keys])
+        return line.split(b" ") if line is not None else [self.check_key(key) for key in keys]
+
+    def found(self, command: str, keys: list[str]) -> memcached_answer.Found:
+        """Return the values of the existing ones among these keys; `command` is `get` or `gets`."""
+        name = command.encode()
+        line = memcached_answer.joined(keys) or b" ".join(self.check_keys(keys))
+        if self.sock is None:
+            self._connect()
+        self.sock.sendall(b"%s %s\r\n" % (name, line))
+        answer = bytearray()
+        while True:
+            part = self.sock.recv(READ_BYTES)
+            if not part:
+                raise MemcacheUnexpectedCloseError
+            answer += part
+            # A line may end here that is not the last one: then the rest is read, too.
+            if answer.endswith(b"\r\n") or not answer.startswith(b"VALUE "):
+                found = memcached_answer.read(bytes(answer), marked=command == "gets")
+                if found.end is not None:
+                    break
+        if found.end != memcached_answer.END:
+            self._raise_errors(found.end, name)
+            raise MemcacheUnknownError(found.end[:32])
+        if found.keys == keys:
+            return found._replace(keys=keys)  # These strings have their hashes already.
+        if not set(keys).issuperset(found.keys):
+            raise MemcacheUnknownError(b"values of other keys")
+        return found
 
     def lines(self, commands: Sequence[bytes]) -> list[bytes]:
         """Send commands, and return the answer line of each."""
@@ -264,15 +294,22 @@ class _Connection(Client):  # type: ignore[misc]
 
 
 def _replacing(key: bytes, value: bytes, before: Seen | None, ttl_s: int) -> bytes:
-    command, mark = ("add", b"") if before is None else ("cas", b" " + before.mark)
-    return b"%s %s 0 %d %d%s\r\n%s\r\n" % (command.encode(), key, ttl_s, len(value), mark, value)
+    if before is None:
+        return b"add %s 0 %d %d\r\n%s\r\n" % (key, ttl_s, len(value), value)
+    return b"cas %s 0 %d %d %s\r\n%s\r\n" % (key, ttl_s, len(value), before.mark, value)
 
 
 def _setting(key: bytes, value: bytes, ttl_s: int) -> bytes:
     return b"set %s 0 %d %d\r\n%s\r\n" % (key, ttl_s, len(value), value)
 
 
-def _stored(line: bytes) -> bool | str:
+def _stored(lines: list[bytes]) -> list[bool | str]:
+    if lines.count(b"STORED") == len(lines):
+        return [True] * len(lines)
+    return [_is_stored(line) for line in lines]
+
+
+def _is_stored(line: bytes) -> bool | str:
     if line in STORED:
         return STORED[line]
     if line.startswith(b"SERVER_ERROR"):
