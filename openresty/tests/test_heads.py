@@ -4,11 +4,10 @@ import json
 import re
 import socket
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 from steelyard_protocol import signature, weight_table
 from steelyard_protocol.weight_table import TablePeer, WeightTable
 
@@ -193,7 +192,7 @@ def test_baselines_that_the_digest_leaves_out_are_read_now_and_then(rig: "Rig") 
 
     def of(baseline: int, generation: int) -> WeightTable:
         made = table(("a", a.address, 1), generation=generation)
-        rows = tuple(msgspec.structs.replace(peer, baseline=baseline) for peer in made.peers)
+        rows = tuple(replace(peer, baseline=baseline) for peer in made.peers)
         return weight_table.with_digest(replace(made, peers=rows), [None])
 
     publish(rig, of(1, 1))

@@ -15,7 +15,6 @@ manifest, refuses it and keeps its table.
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from dataclasses import replace as with_members
 from typing import Annotated, Literal
 
 import msgspec
@@ -126,7 +125,7 @@ def join(manifest: Manifest, texts: Sequence[bytes]) -> WeightTable | Refused:
     except InvalidMessage as bad:
         return bad.refused
     peers = (replace(row, weight=weight) for row, weight in zip(rows, manifest.weights, strict=True))
-    return with_members(manifest.table, peers=tuple(peers))
+    return replace(manifest.table, peers=tuple(peers))
 
 
 def _rows(text: bytes, manifest: Manifest, part: int) -> Sequence[TablePeer]:

@@ -11,11 +11,11 @@ the head. `table_chunks` is the form in Memcached of a table larger than an item
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
+from msgspec import UNSET, Meta, Struct, UnsetType, field, to_builtins
+from msgspec.structs import replace
 
 from steelyard_protocol import check_schema, peer_address, typed_json, wire
 from steelyard_protocol.check_schema import CheckField
@@ -58,8 +58,9 @@ class TablePeer(Struct, frozen=True, kw_only=True, gc=False):
     max_conns: MaxConns | UnsetType = UNSET
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeightTable:
+class WeightTable(
+    Struct, frozen=True, kw_only=True, gc=False, tag_field="v", tag=wire.VERSION, omit_defaults=True
+):
     """A published table; (`term`, `generation`) orders tables, clocks never do.
 
     `check` (the members of the controller's `Check`) and `hash_key` override nginx.conf's;
@@ -68,6 +69,9 @@ class WeightTable:
     `zones` are the servers' zones that a load balancer is in, too. `zone_factors` has a row for the load
     balancers of each zone, and a last row for those without a zone. A row has a factor for the weights of the
     servers of each zone, and a last one for servers without. A head has the factors, too.
+
+    Its members are those of the message, in their order. An optional one that is None is not in the message.
+    nginx reads the long list of peers in slices only if nothing follows it.
     """
 
     upstream: str
@@ -76,14 +80,15 @@ class WeightTable:
     issued_at_ms: int
     law: str
     picker: str
-    peers: tuple[TablePeer, ...]
     check: dict[str, Any] | None = None
     hash_key: str | None = None
     max_conns: int | None = None
-    reporters: tuple[str, ...] = ()
+    # Only a factory of no known type has its value in every message.
+    reporters: tuple[str, ...] = field(default_factory=lambda: ())
     zones: tuple[str, ...] | None = None
     zone_factors: tuple[tuple[int, ...], ...] | None = None
     digest: str | None = None
+    peers: tuple[TablePeer, ...]
 
     @property
     def order(self) -> tuple[int, int]:
@@ -91,11 +96,24 @@ class WeightTable:
         return self.term, self.generation
 
 
-_MEMBERS = [field.name for field in fields(WeightTable) if field.name != "peers"]
+_MEMBERS = WeightTable.__struct_fields__[:-1]
 _OF_A_HEAD = ("upstream", "term", "generation", "issued_at_ms", "digest")
 
 # All that a head can have beside the weights.
 _NOT_IN_DIGEST = {"v", *_OF_A_HEAD, "zone_factors"}
+
+
+class _Head(Struct, kw_only=True, gc=False, tag_field="v", tag=wire.VERSION, omit_defaults=True):
+    upstream: str
+    term: int
+    generation: int
+    issued_at_ms: int
+    digest: str | None
+    zone_factors: tuple[tuple[int, ...], ...] | None = None
+    weights: list[int]
+
+
+_ENCODER = msgspec.json.Encoder()
 
 
 class TableTooLarge(Exception):
@@ -108,17 +126,14 @@ def to_document(table: WeightTable) -> dict[str, Any]:
 
 
 def members(table: WeightTable) -> dict[str, Any]:
-    """Return the members before the last one, "peers", in the order of the message.
-
-    nginx reads a long list in slices only if nothing follows it.
-    """
+    """Return the members before the last one, "peers", in the order of the message."""
     values = {name: getattr(table, name) for name in _MEMBERS}
     return {"v": wire.VERSION, **{name: value for name, value in values.items() if value is not None}}
 
 
 def to_json(table: WeightTable) -> bytes:
     """Return the table as JSON: the same bytes each time, so that a signature holds."""
-    return msgspec.json.encode({**members(table), "peers": table.peers})
+    return _ENCODER.encode(table)
 
 
 def encode(table: WeightTable) -> bytes:
@@ -157,11 +172,17 @@ def with_digest(table: WeightTable, declared: Sequence[float | None] | None = No
 
 def encode_head(table: WeightTable) -> bytes:
     """Return the head of a table with a digest: its weights, in the order of its rows."""
-    members = {name: getattr(table, name) for name in _OF_A_HEAD}
-    if table.zone_factors is not None:
-        members["zone_factors"] = table.zone_factors
-    weights = [peer.weight for peer in table.peers]
-    return msgspec.json.encode({"v": wire.VERSION, **members, "weights": weights})
+    return _ENCODER.encode(
+        _Head(
+            upstream=table.upstream,
+            term=table.term,
+            generation=table.generation,
+            issued_at_ms=table.issued_at_ms,
+            digest=table.digest,
+            zone_factors=table.zone_factors,
+            weights=[peer.weight for peer in table.peers],
+        )
+    )
 
 
 def _check_member(field: CheckField) -> tuple[str, Any] | tuple[str, Any, Any]:

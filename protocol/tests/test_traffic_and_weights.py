@@ -2,15 +2,14 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
+from msgspec.structs import replace
 from steelyard_protocol import traffic_report, upstream_list, weight_table, wire
 from steelyard_protocol.wire import Refused
 
@@ -107,7 +106,7 @@ def test_whatever_the_head_has_not_changes_the_digest(member: str) -> None:
     }
     table = _table()
     if member in peer:
-        rows = (msgspec.structs.replace(table.peers[0], **{member: peer[member]}),)
+        rows = (replace(table.peers[0], **{member: peer[member]}),)
         other = replace(table, peers=rows)
     else:
         other = replace(table, **{member: more[member]})
@@ -126,7 +125,7 @@ def test_the_example_tables_that_are_distinct_have_distinct_digests(case: dict[s
 
 def test_order_time_and_weights_leave_the_digest() -> None:
     table = _table()
-    rows = (msgspec.structs.replace(table.peers[0], weight=7),)
+    rows = (replace(table.peers[0], weight=7),)
     other = replace(table, term=4, generation=1, issued_at_ms=9, peers=rows)
     assert weight_table.with_digest(other).digest == weight_table.with_digest(table).digest
 
@@ -201,7 +200,7 @@ def test_a_report_s_columns_are_read() -> None:
 
 def test_a_report_that_is_written_is_read_as_it_was() -> None:
     for _, report in _reports():
-        report = msgspec.structs.replace(report, loads={}, cost=None)
+        report = replace(report, loads={}, cost=None)
         text = traffic_report.encode(report)
         assert json.loads(text)["v"] == wire.VERSION
         assert traffic_report.decode(text) == report

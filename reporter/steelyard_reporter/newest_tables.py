@@ -7,7 +7,6 @@ of its chunks or not at all.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace as with_members
 
 from msgspec.structs import replace
 from steelyard_protocol import signature, table_chunks, wire
@@ -110,7 +109,7 @@ class Tables:
         if last is not None and last.digest == head.digest and len(last.peers) == len(weights):
             # The rows are those of the last one, but for the weights.
             peers = (replace(peer, weight=weight) for peer, weight in zip(last.peers, weights, strict=True))
-            return with_members(head, peers=tuple(peers))
+            return replace(head, peers=tuple(peers))
         keys = [wire.chunk_key(head.upstream, name) for name in manifest.chunks]
         try:
             chunks = get_many(keys)

@@ -1,8 +1,8 @@
 """The newest accepted table comes from any server that has it, whole or in chunks."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from msgspec.structs import replace
 from steelyard_protocol import signature, table_chunks, weight_table, wire
 from steelyard_protocol.memcached_client import Unavailable
 from steelyard_protocol.weight_table import TablePeer, WeightTable

@@ -48,6 +48,10 @@ class Decision:
     indicators: tuple[str, ...] = INDICATORS
     parts: "tuple[tuple[float, Decision], ...]" = ()
 
+    def integers(self) -> tuple[list[int], list[int]]:
+        """Return `published` and `published_baseline` as lists."""
+        return self.published.tolist(), self.published_baseline.tolist()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decisions:
@@ -62,6 +66,15 @@ class Decisions:
     shared: Mapping[str, Any]
     columns: Mapping[str, Floats]
     by_indicator: Mapping[str, Floats]
+    _integers: list[list[list[int]]] = field(default_factory=list)
+
+    def integers(self, row: int) -> tuple[list[int], list[int]]:
+        """Return one upstream's integers; those of all are made when the first one is asked for."""
+        if not self._integers:
+            names = ("published", "published_baseline")
+            self._integers.extend(self.by_upstream[name].tolist() for name in names)
+        published, baseline = self._integers
+        return published[row], baseline[row]
 
     def of(self, row: int) -> Decision:
         """Return one upstream's decision; its columns are views."""
@@ -82,6 +95,11 @@ class _Row(Decision):
         object.__setattr__(decision, "_decisions", decisions)
         object.__setattr__(decision, "_row", row)
         return decision
+
+    def integers(self) -> tuple[list[int], list[int]]:
+        # A changed copy has its own figures, and no batch.
+        decisions = getattr(self, "_decisions", None)
+        return Decision.integers(self) if decisions is None else decisions.integers(self._row)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - a column or a figure
         # Python asks here for a field that is not set. A changed copy has all of them, and no batch.

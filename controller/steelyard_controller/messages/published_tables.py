@@ -97,7 +97,8 @@ class PublishedTables:
             chunk_bytes=chunk_bytes,
             clock=clock,
         )
-        self._checked: dict[tuple[str, str], _Checked] = {}
+        # By server, then by key.
+        self._checked: dict[str, dict[str, _Checked]] = {}
         self._complained_s: dict[tuple[str, str], float] = {}
 
     async def read(self, upstreams: Sequence[str], skip: set[str]) -> Held:
@@ -109,14 +110,27 @@ class PublishedTables:
 
     async def highest_term(self, tables: Held) -> int:
         """Return the highest term among these tables; 0 if none is accepted."""
-        values = {(server, key): seen.value for server, held in tables.items() for key, seen in held.items()}
-        await self._check({at: value for at, value in values.items() if not self._is_known(at, value)})
+        new: dict[tuple[str, str], bytes] = {}
+        for server, held in tables.items():
+            known = self._checked.get(server, {})
+            new |= {
+                (server, key): seen.value
+                for key, seen in held.items()
+                if (its := known.get(key)) is None or its.value != seen.value
+            }
+        await self._check(new)
         # A table may have been forgotten meanwhile.
-        return max((self._checked[at].term for at in values if at in self._checked), default=0)
+        terms = {
+            its.term
+            for server, held in tables.items()
+            for its in map(self._checked.get(server, {}).get, held)
+            if its is not None
+        }
+        return max(terms, default=0)
 
     def of_term(self, term: int) -> str:
         """Return the name of an upstream whose table in Memcached has this term; empty if there is none."""
-        of_term = (key for (_, key), checked in self._checked.items() if checked.term == term)
+        of_term = (key for known in self._checked.values() for key, its in known.items() if its.term == term)
         return next(of_term, "").removeprefix(wire.weights_key(""))
 
     async def latest(self, upstreams: Iterable[str]) -> dict[str, WeightTable]:
@@ -181,11 +195,8 @@ class PublishedTables:
                 )
             except NoServer:
                 return failed
-            left = [
-                each
-                for each in left
-                if not self._is_simply_held(each, put) and await self._is_changed(each, put, failed, skip)
-            ]
+            more = self._without_simply_held(left, put)
+            left = [each for each in more if await self._is_changed(each, put, failed, skip)]
             held = await self._read_again(left, failed, skip) if left else {}
             left = [each for each in left if each.table.upstream not in failed]
         for each in left:
@@ -210,15 +221,17 @@ class PublishedTables:
             head=self._keys.signed_table(weight_table.encode_head(table)),
         )
 
-    def _is_simply_held(self, encoded: _Encoded, put: Put) -> bool:
-        """Note that every server that was asked holds the table now; False if more is to be done."""
-        places = [(server, encoded.key) for server in put]
-        for at, each in zip(places, put.values(), strict=True):
-            before = self._checked.get(at)
-            if each[encoded.key] is not True or (before is not None and before.chunks):
-                return False
-        self._checked.update(dict.fromkeys(places, encoded.held))
-        return True
+    def _without_simply_held(self, encoded: Sequence[_Encoded], put: Put) -> list[_Encoded]:
+        """Note the tables that every server that was asked holds now; return those with more to do."""
+        more = set[str]()
+        for server, answers in put.items():
+            known = self._checked.get(server, {})
+            more |= {key for key, answer in answers.items() if answer is not True}
+            more |= {key for key in answers if (before := known.get(key)) is not None and before.chunks}
+        held = {each.key: each.held for each in encoded if each.key not in more}
+        for server in put:
+            self._checked.setdefault(server, {}).update(held)
+        return [each for each in encoded if each.key in more] if more else []
 
     async def _is_changed(
         self, encoded: _Encoded, put: Put, failed: dict[str, Exception], skip: set[str]
@@ -239,7 +252,9 @@ class PublishedTables:
         await self.highest_term(held)
         for each in encoded:
             # A table may have been forgotten meanwhile.
-            checked = [self._checked.get((server, each.key)) for server in held if each.key in held[server]]
+            checked = [
+                self._checked.get(server, {}).get(each.key) for server in held if each.key in held[server]
+            ]
             if max((known.term for known in checked if known), default=0) > each.table.term:
                 why = "another controller leads by now, and has written its own table"
                 failed[each.table.upstream] = Unavailable(why)
@@ -249,8 +264,9 @@ class PublishedTables:
         """Note that these servers hold the table now, and let the chunks of their previous ones expire."""
         retired = {}
         for server in servers:
-            before = self._checked.get((server, encoded.key))
-            self._checked[server, encoded.key] = encoded.held
+            known = self._checked.setdefault(server, {})
+            before = known.get(encoded.key)
+            known[encoded.key] = encoded.held
             if before and before.chunks:
                 retired[server] = [name for name in before.chunks if name not in encoded.held.chunks]
         if any(retired.values()):
@@ -259,7 +275,8 @@ class PublishedTables:
     def forget(self, upstream: str) -> None:
         """Drop an upstream's tables from the cache of checked tables."""
         key = wire.weights_key(upstream)
-        self._checked = {at: seen for at, seen in self._checked.items() if at[1] != key}
+        for known in self._checked.values():
+            known.pop(key, None)
         self._chunks.forget(upstream)
         self._complained_s = {at: s for at, s in self._complained_s.items() if at[0] != upstream}
 
@@ -271,24 +288,22 @@ class PublishedTables:
         decoded = await asyncio.to_thread(lambda: [self._decoded(value) for value in values.values()])
         tables = []
         for (at, value), table in zip(values.items(), decoded, strict=True):
-            upstream = at[1].removeprefix(wire.weights_key(""))
+            server, key = at
+            upstream = key.removeprefix(wire.weights_key(""))
             if not isinstance(table, Refused) and _table(table).upstream != upstream:
                 table = Refused("name", f"the key holds the table of {_table(table).upstream}")
-            is_known = self._is_known(at, value)
+            known = self._checked.setdefault(server, {})
+            before = known.get(key)
             if not isinstance(table, Refused):
                 chunks = table.chunks if isinstance(table, Manifest) else ()
-                self._checked[at] = _Checked(value=value, term=_table(table).term, chunks=chunks)
+                known[key] = _Checked(value=value, term=_table(table).term, chunks=chunks)
                 tables.append(table)
                 continue
-            self._checked[at] = _Checked(value=value, term=0)
-            if not is_known:
+            known[key] = _Checked(value=value, term=0)
+            if before is None or before.value != value:
                 self._refused(upstream, table)
                 self._complain(upstream, table)
         return tables
-
-    def _is_known(self, at: tuple[str, str], value: bytes) -> bool:
-        before = self._checked.get(at)
-        return before is not None and before.value == value
 
     def _complain(self, upstream: str, refused: Refused) -> None:
         at, now_s = (upstream, refused.reason), self._clock()

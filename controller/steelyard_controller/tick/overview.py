@@ -1,12 +1,13 @@
 """The overview of an upstream for the API, the page and `steelyard status`. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 from steelyard_protocol.weight_table import to_document
 
 from steelyard_controller.declarations.declaration import Declaration

@@ -24,8 +24,7 @@ class TableBuilder:
     def __init__(self, name: str) -> None:
         self._name = name
         self._upstream: Upstream | None = None
-        self._fixed: dict[str, Any] = {}
-        self._rows: tuple[TablePeer, ...] = ()
+        self._last: WeightTable | None = None
 
     def build(
         self,
@@ -46,23 +45,29 @@ class TableBuilder:
         reporters   the load balancers whose reports are read and arrive
         zones       the names of the zones; their factors are still to be decided
         """
-        figures = zip(decision.published.tolist(), decision.published_baseline.tolist(), strict=True)
-        order: dict[str, Any] = {"term": term, "generation": generation, "issued_at_ms": issued_at_ms}
-        fixed = self._fixed
-        if self._upstream is upstream and (fixed["reporters"], fixed["zones"]) == (reporters, zones):
-            self._rows = tuple(
+        weights, baselines = decision.integers()
+        last = self._last if self._upstream is upstream else None
+        if last is None or (last.reporters, last.zones) != (reporters, zones):
+            figures = zip(upstream.peers, weights, baselines, strict=True)
+            table = WeightTable(
+                term=term,
+                generation=generation,
+                issued_at_ms=issued_at_ms,
+                **_fixed(self._name, upstream, reporters, zones),
+                peers=tuple([_row(*each) for each in figures]),
+            )
+            table = weight_table.with_digest(table, [peer.baseline for peer in upstream.peers])
+        else:
+            rows = [
                 row
                 if row.weight == weight and row.baseline == baseline
                 else replace(row, weight=weight, baseline=baseline)
-                for row, (weight, baseline) in zip(self._rows, figures, strict=True)
+                for row, weight, baseline in zip(last.peers, weights, baselines, strict=True)
+            ]
+            table = replace(
+                last, term=term, generation=generation, issued_at_ms=issued_at_ms, peers=tuple(rows)
             )
-            return WeightTable(**order, **fixed, peers=self._rows)
-        self._rows = tuple(_row(peer, *figure) for peer, figure in zip(upstream.peers, figures, strict=True))
-        self._upstream, self._fixed = upstream, _fixed(self._name, upstream, reporters, zones)
-        table = weight_table.with_digest(
-            WeightTable(**order, **self._fixed, peers=self._rows), [peer.baseline for peer in upstream.peers]
-        )
-        self._fixed["digest"] = table.digest
+        self._upstream, self._last = upstream, table
         return table
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from steelyard_controller.declarations.upstream import Peer
@@ -65,7 +66,8 @@ def decide(zoning: Zoning, outcome: Outcome) -> Outcome:
     carrying = share * (outcome.decision.columns.get("away", np.zeros(len(share))) == 0)
     zoning = zoning.decide(carrying / carrying.sum() if carrying.any() else share, could)
     factors = tuple(tuple(row) for row in zoning.factors.tolist())
-    return replace(outcome, table=replace(outcome.table, zone_factors=factors), zoning=zoning)
+    table = msgspec.structs.replace(outcome.table, zone_factors=factors)
+    return replace(outcome, table=table, zoning=zoning)
 
 
 def zone_traffic(outcome: Outcome) -> dict[str, dict[str, float]]:

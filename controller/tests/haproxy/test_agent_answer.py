@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,7 +48,9 @@ def _at(now_s: float, weights: list[int], samples: dict[str, dict[str, Any]], **
     )
     held = {peer: Received(_sample(peer, **changes), arrived_s=1.0) for peer, changes in samples.items()}
     return replace(
-        outcome, table=replace(outcome.table, peers=rows), inbox=Inbox(samples=NewestSamples.of(held))
+        outcome,
+        table=msgspec.structs.replace(outcome.table, peers=rows),
+        inbox=Inbox(samples=NewestSamples.of(held)),
     )
 
 

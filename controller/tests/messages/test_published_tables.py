@@ -3,11 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 from pymemcache.client.base import Client
 from steelyard_controller.messages import published_chunks
 from steelyard_controller.messages.keyring import Keyring
@@ -295,7 +294,7 @@ def test_chunks_get_the_baselines_that_the_digest_leaves_out_in_time(
 
     def of(baseline: int, generation: int) -> WeightTable:
         made = larger("a", "b", "c", generation=generation)
-        rows = tuple(msgspec.structs.replace(peer, baseline=baseline) for peer in made.peers)
+        rows = tuple(replace(peer, baseline=baseline) for peer in made.peers)
         return weight_table.with_digest(replace(made, peers=rows), [None] * len(rows))
 
     asyncio.run(publish(published, of(1, 7)))
