@@ -19,7 +19,7 @@ from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import MasterNotFoundError, Sentinel
 from redis.backoff import NoBackoff
 from redis.crc import key_slot
-from redis.exceptions import AuthenticationError, RedisError, ResponseError
+from redis.exceptions import AuthenticationError, RedisError
 
 from steelyard_controller.store.redis_url import RedisUrl
 
@@ -86,20 +86,6 @@ class RedisConnection:
         """Run a script."""
         # Not by its digest: after a failover the new primary would not know it.
         return await self.client.eval(script, len(keys), *keys, *arguments)
-
-    async def run_each(self, script: str, calls: Sequence[tuple[Sequence[str], Sequence[Any]]]) -> list[Any]:
-        """Run a script once for each `(keys, arguments)`; return each answer, or the error in its place."""
-        if len(calls) == 1:
-            # A pipeline of one takes a third longer, at every tick of a controller with one upstream.
-            try:
-                return [await self.run(script, *calls[0])]
-            except ResponseError as error:
-                return [error]
-        all_of_them = self.client.pipeline(transaction=False)
-        for keys, arguments in calls:
-            all_of_them.eval(script, len(keys), *keys, *arguments)
-        answers: list[Any] = await all_of_them.execute(raise_on_error=False)
-        return answers
 
     async def run_on_replica(
         self, script: str, keys: Sequence[str], arguments: Sequence[Any], *, is_written: Callable[[Any], bool]

@@ -78,16 +78,32 @@ for i = first_gone, #KEYS do redis.call('DEL', KEYS[i]) end
 return 1
 """
 
-# KEYS: lease, declarations, state, history.
-# ARGV: the caller's lease; the upstream; a state; the number of moments to keep; a moment. Empty values are
-# not written. The number is approximate, because an exact cap costs Redis more.
-# A tick may write about an upstream that has just been deleted: then the answer is 2, and nothing is saved.
+# KEYS: lease, declarations, then the state and the history of each upstream.
+# ARGV: the caller's lease; then of each upstream: its name; a state; the number of moments to keep; a moment.
+# Empty values are not written. The number is approximate, because an exact cap costs Redis more.
+# The answer has a 1 for each upstream, or the error of its write. A tick may write about an upstream that has
+# just been deleted: then nothing is saved. READONLY is the answer about all of them: this Redis is a replica
+# by now.
 KEEP = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-if redis.call('HEXISTS', KEYS[2], ARGV[2]) == 0 then return 2 end
-if ARGV[3] ~= '' then redis.call('SET', KEYS[3], ARGV[3]) end
-if ARGV[5] ~= '' then redis.call('XADD', KEYS[4], 'MAXLEN', '~', ARGV[4], '*', 'm', ARGV[5]) end
-return 1
+local function failure(answer)
+    return type(answer) == 'table' and answer.err
+end
+local answers = {}
+for i = 1, #KEYS / 2 - 1 do
+    local upstream, state, most, moment = ARGV[4 * i - 2], ARGV[4 * i - 1], ARGV[4 * i], ARGV[4 * i + 1]
+    local written = 1
+    if redis.call('HEXISTS', KEYS[2], upstream) == 1 then
+        if state ~= '' then written = redis.pcall('SET', KEYS[2 * i + 1], state) end
+        if moment ~= '' and not failure(written) then
+            written = redis.pcall('XADD', KEYS[2 * i + 2], 'MAXLEN', '~', most, '*', 'm', moment)
+        end
+    end
+    local why = failure(written)
+    if why and string.find(why, '^READONLY') then return written end
+    answers[i] = why and written or 1
+end
+return answers
 """
 
 # KEYS: history. ARGV: milliseconds, by Redis's clock; the largest number of moments.

@@ -229,25 +229,23 @@ class RedisStore:
         return {name: saved for name, saved in by_name.items() if saved is not None}
 
     async def keep(self, lease: Lease, saves: Mapping[str, Save]) -> Mapping[str, Unavailable]:
-        """Write the states, which do not expire, and add the moments; a stream's length is approximate.
-
-        The script compares the lease for each upstream, so that one request for many writes nothing more
-        than a request for each would.
-        """
-        token = leases.encode(lease)
-        calls: list[tuple[list[str], list[Any]]] = []
+        """Write the states, which do not expire, and add the moments; a stream's length is approximate."""
+        if not saves:
+            return {}
+        keys = [self._lease, self._declarations]
+        arguments: list[Any] = [leases.encode(lease)]
         for upstream, save in saves.items():
-            keys = [self._lease, self._declarations, self._state_key(upstream), self._history_key(upstream)]
+            keys += [self._state_key(upstream), self._history_key(upstream)]
             text = b"" if save.state is None else states.encode(save.state)
-            calls.append((keys, [token, upstream, text, save.most, save.moment]))
-        answers = await self._ask(lambda: self._redis.run_each(scripts.KEEP, calls))
+            arguments += [upstream, text, save.most, save.moment]
+        answers = await self._ask(lambda: self._redis.run(scripts.KEEP, keys, arguments))
+        _judge(answers)
         failed: dict[str, Unavailable] = {}
-        for (upstream, save), (keys, _), answer in zip(saves.items(), calls, answers, strict=True):
+        for (upstream, save), answer in zip(saves.items(), answers, strict=True):
             if isinstance(answer, Exception):
                 # Only the history's key may have another type here: a state replaces a value of any type.
-                failed[upstream] = await self._of_library(answer, keys[3:] if save.moment else keys[2:3])
-            else:
-                _judge(answer)
+                key = self._history_key(upstream) if save.moment else self._state_key(upstream)
+                failed[upstream] = await self._of_library(answer, [key])
         return failed
 
     async def history(self, upstream: str, *, seconds: float, most: int) -> Sequence[bytes]:
