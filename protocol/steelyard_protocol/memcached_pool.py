@@ -82,7 +82,7 @@ class MemcachedPool:
                 asked = {name: asked.get(name, ()) for name in self._clients}
             for name, (seen, answer) in (await self._each(asked, ask, skip)).items():
                 held.setdefault(name, seen)
-                values.update(answer)
+                values = {**values, **answer} if values else answer
         self._raise_if_none_answers(skip)
         return held, values
 

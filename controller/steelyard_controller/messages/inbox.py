@@ -7,11 +7,13 @@ many upstreams are taken up at once (`receive_all`).
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from math import isfinite, nan
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 from steelyard_protocol import derived_keys, replay_guard, traffic_report
 from steelyard_protocol.traffic_report import TrafficReport
 from steelyard_protocol.wire import Reason, Refused
@@ -31,9 +33,8 @@ SenderClocks = Mapping[str, Mapping[str, int]]
 """The latest time of each sender's own clock, ms since 1970: by kind (samples, reports), then by name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inbox:
-    """All received messages of one upstream, and the refused ones.
+class Inbox(Struct, frozen=True, kw_only=True):
+    """All received messages of one upstream, and the refused ones. A tick makes thousands.
 
     refusals     by source, in the last tick
     refused      the number of refused values since the start, by reason

@@ -8,6 +8,7 @@ controller remembers nothing about a load balancer that left, so an attacker cou
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+import msgspec
 from steelyard_protocol import replay_guard
 from steelyard_protocol.traffic_report import TrafficReport
 from steelyard_protocol.wire import Refused
@@ -106,7 +107,7 @@ class UndeclaredBalancers:
         if reason is not None:
             more = f" (and {len(refusals) - 1} more)" if len(refusals) > 1 else ""
             refused = {REFUSAL_SOURCE: Refused(reason, refusals[0] + more)}
-        whole = replace(
+        whole = msgspec.structs.replace(
             received,
             reports=reports,
             refusals={**received.refusals, **refused},

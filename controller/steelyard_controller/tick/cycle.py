@@ -5,9 +5,9 @@ Pure: no I/O, no clock. `tick_loop` reads and writes for it; `cycle_state` is wh
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 from steelyard_protocol import wire
 
 from steelyard_controller.declarations.upstream import Upstream

@@ -5,9 +5,9 @@ Pure: no I/O, no clock.
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import replace
 from steelyard_protocol.weight_table import WeightTable
 
 from steelyard_controller import laws
@@ -32,7 +32,9 @@ from steelyard_controller.tick.table_builder import TableBuilder
 from steelyard_controller.tick.unreported_indicators import UnreportedIndicators
 from steelyard_controller.tick.window_pairing import WindowPairing
 
-FAULTY_PARTS = ("load balancers", "pairing", "indicators", "addresses")
+NO_FAULTS: Mapping[str, Fault | str | None] = dict.fromkeys(
+    ("load balancers", "pairing", "indicators", "addresses")
+)
 
 
 class CycleState:
@@ -173,11 +175,11 @@ class CycleState:
             self._undeclared = self._undeclared.announce(load_balancers, self.load_balancers)
 
     @property
-    def faults(self) -> dict[str, Fault | str | None]:
+    def faults(self) -> Mapping[str, Fault | str | None]:
         """Return the lasting faults of received messages, by part; None: no fault."""
         address_fault = self._followed.address_fault
         if not (self._undeclared.beyond or self._pairing.counts or self._unreported.ticks or address_fault):
-            return dict.fromkeys(FAULTY_PARTS)  # The usual case, for thousands of upstreams at every tick.
+            return NO_FAULTS  # The usual case, for thousands of upstreams at every tick.
         return {
             "load balancers": self._undeclared.fault,
             "pairing": upstream_faults.pairing(self._pairing.unpaired),

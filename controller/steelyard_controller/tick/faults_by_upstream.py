@@ -16,6 +16,7 @@ from steelyard_controller.faults import Faults
 from steelyard_controller.messages.inbox import RefusalChange
 from steelyard_controller.tick import upstream_faults
 from steelyard_controller.tick.cycle import Cycle
+from steelyard_controller.tick.cycle_state import NO_FAULTS
 from steelyard_controller.tick.outcome import Outcome
 
 log = logging.getLogger("steelyard.controller")
@@ -61,10 +62,9 @@ class UpstreamFaults:
             self._events.setdefault(("refused", change.alike), []).append((cycle.name, str(change)))
         for line in cycle.balancer_changes:
             self._events.setdefault(("load balancer", line), []).append((cycle.name, line))
-        faults, found = self.of(cycle.name), cycle.faults
-        found["terms"] = upstream_faults.terms(outcome)
-        if faults.now or any(found.values()):  # Most of thousands of upstreams have no fault.
-            for part, fault in found.items():
+        faults, found, terms = self.of(cycle.name), cycle.faults, upstream_faults.terms(outcome)
+        if faults.now or terms or found is not NO_FAULTS:  # Most of thousands of upstreams have no fault.
+            for part, fault in (*found.items(), ("terms", terms)):
                 faults.note(part, fault)
 
     def note_tick(self, cycle: Cycle, error: Exception | None) -> None:

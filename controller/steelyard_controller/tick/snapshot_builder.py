@@ -23,12 +23,12 @@ same number of servers and the same indicators then share a batch, in which each
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 from steelyard_protocol.sample_record import INDICATOR_NAME, INDICATORS, MAX_FURTHER_UTILIZATION
 from steelyard_protocol.traffic_report import TrafficReport
 

@@ -19,9 +19,10 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from msgspec.structs import replace
 from opentelemetry.trace import Tracer
 from steelyard_protocol import balancer_runs, wire
 from steelyard_protocol.memcached_pool import MemcachedPool

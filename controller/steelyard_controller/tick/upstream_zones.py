@@ -4,12 +4,12 @@ Zones are in force while a load balancer with read reports is in a zone with a s
 without a zone, or in one without servers, follows the weights alone.
 """
 
+import dataclasses
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
-import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from steelyard_controller.declarations.upstream import Peer
 from steelyard_controller.laws.snapshot import Floats
@@ -44,7 +44,7 @@ def follow(
     places = {peer.id: numbers.get(peer.zone or "", len(names)) for peer in peers}
     zoning = Zoning.of_peers([*places.values()], len(names))
     if before is not None:
-        zoning = replace(before, of=zoning.of)
+        zoning = dataclasses.replace(before, of=zoning.of)
     flows = zoning.none()
     arrived = current_reports(inbox, now_s=now_s, tick_s=tick_s)
     ids: Sequence[str] = ()
@@ -66,7 +66,7 @@ def decide(zoning: Zoning, outcome: Outcome) -> Outcome:
     carrying = share * (outcome.decision.columns.get("away", np.zeros(len(share))) == 0)
     zoning = zoning.decide(carrying / carrying.sum() if carrying.any() else share, could)
     factors = tuple(tuple(row) for row in zoning.factors.tolist())
-    table = msgspec.structs.replace(outcome.table, zone_factors=factors)
+    table = replace(outcome.table, zone_factors=factors)
     return replace(outcome, table=table, zoning=zoning)
 
 

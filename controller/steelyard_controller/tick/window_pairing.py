@@ -149,8 +149,8 @@ class WindowPairing(NamedTuple):
         """Begin the next tick with its reports; those received at `now_s` are new."""
         tick = self.tick + 1
         windows = self.windows
-        if windows and windows[0].tick < tick - OLDEST_TICKS:
-            windows = tuple(window for window in windows if window.tick >= tick - OLDEST_TICKS)
+        while windows and windows[0].tick < tick - OLDEST_TICKS:
+            windows = windows[1:]
         new = [each for each in reports if each.arrived_s == now_s]
         if not new:
             return self._replace(tick=tick, windows=windows)

@@ -1,13 +1,12 @@
 """The answers to HAProxy about a peer."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.discovered import Condition, Discovered
 from steelyard_controller.declarations.upstream import Peer, Upstream
@@ -49,7 +48,7 @@ def _at(now_s: float, weights: list[int], samples: dict[str, dict[str, Any]], **
     held = {peer: Received(_sample(peer, **changes), arrived_s=1.0) for peer, changes in samples.items()}
     return replace(
         outcome,
-        table=msgspec.structs.replace(outcome.table, peers=rows),
+        table=replace(outcome.table, peers=rows),
         inbox=Inbox(samples=NewestSamples.of(held)),
     )
 

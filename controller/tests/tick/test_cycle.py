@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+import msgspec
 from steelyard_controller.api import metrics
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.upstream import Peer, Upstream
@@ -316,7 +317,7 @@ def test_an_upstream_without_a_tick_has_an_age() -> None:
 def test_what_the_controller_as_a_whole_lacks_is_no_fault_of_an_upstream() -> None:
     one = cycle()
     outcome, _ = advance(one, {}, now_s=1.0, term=3, issued_at_ms=1, addresses={})
-    one.outcome = replace(outcome, degraded=("publishing: too large",))
+    one.outcome = msgspec.structs.replace(outcome, degraded=("publishing: too large",))
     assert 'steelyard_degraded{upstream="web"} 1.0' in exposed({"web": one}, degraded=("state: away",))
 
 

@@ -1,9 +1,9 @@
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from steelyard_controller import laws
 from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.messages.inbox import Inbox, receive

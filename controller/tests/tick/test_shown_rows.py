@@ -1,9 +1,9 @@
 """The rows that the page shows: their order, filter and page."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from steelyard_controller.declarations.declaration import Declaration
 from steelyard_controller.declarations.upstream import Peer, Upstream
 from steelyard_controller.fault_causes import MANY
