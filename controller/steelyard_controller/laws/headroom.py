@@ -14,6 +14,7 @@ autoscaler's new server would count little, and another one would be started for
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import exp, isnan
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,8 +30,7 @@ PATIENCE_TICKS = 3
 LEAST_LEARNT = 0.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Carried:
+class Carried(NamedTuple):
     """Requests per second that end, well or badly, smoothed; None: no reports."""
 
     per_s: float | None = None

@@ -250,6 +250,8 @@ def _read_report(
         return report
     if (report.upstream, report.lb) != (context.upstream, lb):
         return wrong_sender(report, report.lb)
+    if last is not None and last.message.boot == report.boot and last.message.seq < report.seq:
+        return report, last.ended  # The usual case; `judged` finds the same.
     remembered_ms = receipt.inbox.remembered.get("reports", {}).get(lb)
     ended = judged(report, report.sent_at_ms, last, context, remembered_ms)
     return ended if ended is None or isinstance(ended, Refused) else (report, ended)

@@ -154,7 +154,7 @@ class Cycle(CycleState):
             are_declared=begun.upstream.indicators is not None,
             sampled=place.sampled,
         )
-        new = (each.message for each in received.inbox.reports.values() if each.arrived_s == now_s)
+        new = [each.message for each in received.inbox.reports.values() if each.arrived_s == now_s]
         self.requests = self.requests.after(begun.declared.ids, new)
         return Observed(
             upstream=begun.upstream,

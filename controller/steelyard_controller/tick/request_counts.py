@@ -6,7 +6,7 @@ are the same for every load balancer: each report counts once, at the tick at wh
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -38,12 +38,15 @@ class _Ended(NamedTuple):
     latency_ms: Sequence[float | None]
 
 
-@dataclass(frozen=True, slots=True)
-class RequestCounts:
+# Never written to.
+_NO_TOTALS: Floats = np.zeros((4, 1))
+
+
+class RequestCounts(NamedTuple):
     """The totals of an upstream's servers, from 0 when a server comes; immutable."""
 
     ids: tuple[str, ...] = ()
-    totals: Floats = field(default_factory=lambda: np.zeros((4, 1)))
+    totals: Floats = _NO_TOTALS
     pending: tuple[_Ended, ...] = ()
 
     def after(self, ids: tuple[str, ...], reports: Iterable[TrafficReport]) -> "RequestCounts":
