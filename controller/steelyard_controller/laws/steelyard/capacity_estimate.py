@@ -9,7 +9,7 @@ from steelyard_controller.laws.small_arrays import clip, known_or_zero
 from steelyard_controller.laws.snapshot import Bools, Floats
 from steelyard_controller.laws.steelyard.busyness import Busyness, tightest
 from steelyard_controller.laws.steelyard.change_detection import Change
-from steelyard_controller.laws.steelyard.contrast import Known, known_of, statistics_of, with_findings_kept
+from steelyard_controller.laws.steelyard.contrast import Known, known_of, with_findings_kept
 from steelyard_controller.laws.steelyard.evidence import (
     FULL_SECONDS,
     IDLE_LOAD,
@@ -81,7 +81,7 @@ def estimate_capacity(
         evidence,
         others=known.others,
         recent=change.recent,
-        requests=_requests_after(before, known, count, tick_s),
+        requests=_requests_after(own, known, count, tick_s),
         cost=cost,
         windows=np.minimum(windows, 2 * YOUNG_WINDOWS),
         jumps=before.jumps * exp(-tick_s / RESTARTS_FADE_S) + change.restarted,
@@ -94,7 +94,7 @@ def estimate_capacity(
     return Estimate(evidence=evidence, capacity=able, not_ours=w)
 
 
-def _requests_after(before: Evidence, known: Known, count: Floats, tick_s: float) -> Floats:
+def _requests_after(own: OwnLoad, known: Known, count: Floats, tick_s: float) -> Floats:
     """Return A' after a window: the requests that told the cost.
 
         A' fades with 4 h, plus n x^2/(x^2 + r0^2), with or without a change        x: the load of n
@@ -103,11 +103,13 @@ def _requests_after(before: Evidence, known: Known, count: Floats, tick_s: float
 
     Beside others' load, requests tell the cost only as far as the load has followed their number.
     """
+    before = own.evidence
     refuted = before.cost > known.most
     kept = before.requests * exp(-tick_s / REMEMBERED_S)
-    kept *= np.where(refuted, np.fmin(known.cost / before.cost, 1.0), 1.0) ** REFUTED_POWER
+    if refuted.any():
+        kept *= np.where(refuted, np.fmin(known.cost / before.cost, 1.0), 1.0) ** REFUTED_POWER
     requests = kept + count * _information(count / tick_s * known.cost)
-    beside_others = known.others > IDLE_LOAD + OTHERS_PART * statistics_of(before.moments).load
+    beside_others = known.others > IDLE_LOAD + OTHERS_PART * own.known.statistics.load
     return np.where(beside_others, np.maximum(kept, np.minimum(requests, known.distinguished)), requests)
 
 
@@ -124,7 +126,7 @@ def _moments_after(own: OwnLoad, restarted: Bools, fade: Floats, tick_s: float) 
     the next one.
     """
     before, rate = own.evidence.moments, np.minimum(own.window[..., REQUESTS] / tick_s, MOST_PER_S)
-    mean = statistics_of(before)
+    mean = own.known.statistics
     chance = np.sqrt(own.evidence.dispersion * rate / tick_s) * known_or_zero(own.e)
     chance = np.maximum(chance, RISE_SIGMA * np.sqrt(mean.load_variance)) + IDLE_LOAD
     rises = (before[..., SECONDS] > 0) & (rate <= mean.rate) & (own.load > mean.load + chance)

@@ -42,10 +42,21 @@ REFUTED_SIGMA = 3.0
 APART_FACTOR = 2.0
 
 
+class Statistics(NamedTuple):
+    """Means over the windows since a restart, k each."""
+
+    rate: Floats
+    load: Floats
+    rate_variance: Floats
+    load_variance: Floats
+    covariance: Floats
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
     """Findings about whose a peer's load is; k each.
 
+    statistics   those of the windows from which the findings follow
     cost       load seconds of a request without neighbours; NaN before the first
     others     w_0, load that is known not to be ours
     contrast   0..1, difference of the numbers of requests, beyond chance and windows that begin apart
@@ -55,6 +66,7 @@ class Known:
     distinguished   number of requests of known cost that would show the cost as well as y does
     """
 
+    statistics: Statistics
     cost: Floats
     others: Floats
     contrast: Floats
@@ -62,16 +74,6 @@ class Known:
     surely: Floats
     most: Floats
     distinguished: Floats
-
-
-class Statistics(NamedTuple):
-    """Means over the windows since a restart, k each."""
-
-    rate: Floats
-    load: Floats
-    rate_variance: Floats
-    load_variance: Floats
-    covariance: Floats
 
 
 def statistics_of(moments: Floats) -> Statistics:
@@ -119,6 +121,7 @@ def known_of(inputs: Inputs, evidence: Evidence, in_flight: InFlight) -> Known:
     measured = 1.0 - evidence.sums[..., FULL_SECONDS] / np.maximum(evidence.sums[..., SECONDS], FADED)
     most = APART_FACTOR * blurred * (np.abs(marginal) + REFUTED_SIGMA * error)
     return Known(
+        statistics=statistics,
         cost=evidence.cost,
         others=evidence.others,
         contrast=differed / blurred,

@@ -30,6 +30,7 @@ class InFlight:
     """The requests in flight at the window's end (step 4), k each.
 
     duration_s   d, duration of a usual request while none waits; NaN before the first
+    known_duration_s   d; 0: not known
     open         O, requests that stay in flight though none waits; NaN before the first report
     waiting      Q - O, at least 0: requests that may wait
     missed       requests expected by its weight since it completed its last one
@@ -38,6 +39,7 @@ class InFlight:
     """
 
     duration_s: Floats
+    known_duration_s: Floats
     open: Floats
     waiting: Floats
     missed: Floats
@@ -48,11 +50,6 @@ class InFlight:
         """Return the part of evidence that remains after a tick: it fades with max(tau, 5 d)."""
         faded: Floats = np.exp(-tick_s / np.maximum(tau, EVIDENCE_DURATIONS * self.known_duration_s))
         return faded
-
-    @property
-    def known_duration_s(self) -> Floats:
-        """Return d; 0: not known."""
-        return known_or_zero(self.duration_s)
 
 
 def separate_waiting(inputs: Inputs, traffic: Traffic, window: Window) -> InFlight:
@@ -70,11 +67,12 @@ def separate_waiting(inputs: Inputs, traffic: Traffic, window: Window) -> InFlig
     tick_s, previous = inputs.snapshots.tick_s, inputs.previous
     idle = window.matched & (window.load < CALM_LOAD)
     duration_s = _duration_s(previous["d"], traffic.latency_s, idle, tick_s)
+    known_duration_s = known_or_zero(duration_s)
     snapshots = inputs.snapshots
     requested = known_or_zero(snapshots.completed) + known_or_zero(snapshots.failed) > 0
     missed = np.maximum(previous["missed"] + traffic.expected, 0.0)
     missed = np.where(requested | ~snapshots.eligible, 0.0, missed)
-    due = PATIENCE_DURATIONS * known_or_zero(duration_s) / tick_s * traffic.expected
+    due = PATIENCE_DURATIONS * known_duration_s / tick_s * traffic.expected
     calm = idle & (missed < np.maximum(1.0, due)) & ~(traffic.latency_s > BLOCKED_DURATIONS * duration_s)
     before, part = previous["open"], 1.0 - np.exp(-tick_s / inputs.parameters.tau_n)
     short = ~(duration_s > inputs.window_s)
@@ -85,6 +83,7 @@ def separate_waiting(inputs: Inputs, traffic: Traffic, window: Window) -> InFlig
     is_open = np.where(traffic.reportless_ticks == 0, stays, before)
     return InFlight(
         duration_s=duration_s,
+        known_duration_s=known_duration_s,
         open=is_open,
         waiting=np.maximum(traffic.in_flight - known_or_zero(is_open), 0.0),
         missed=missed,
