@@ -17,6 +17,7 @@ from steelyard_controller.laws.snapshot import (
     Bools,
     Floats,
     measured_rows,
+    over_rows,
 )
 from steelyard_controller.laws.steelyard.inputs import Inputs
 
@@ -39,6 +40,7 @@ class Busyness:
     smoothed           k x n, rs
     load               k, l = 1 - min_i r_ij; NaN without a sample at this tick
     sampled            k, whether there is a sample
+    measured           k, whether there has been one
     sampleless_ticks   k, ticks since the last sample
     by_indicator       W and its origin
     score              k, U; NaN: not known
@@ -51,6 +53,7 @@ class Busyness:
     smoothed: Floats
     load: Floats
     sampled: Bools
+    measured: Bools
     sampleless_ticks: Floats
     by_indicator: IndicatorWeights
     score: Floats
@@ -72,8 +75,9 @@ def measure_busyness(inputs: Inputs) -> Busyness:
     load = 1.0 - tightest(residual)
     sampled = ~np.isnan(load)
     sampleless_ticks = np.where(sampled, 0.0, previous["sampleless_ticks"] + 1.0)
-    rs = smoothed(previous["rs"], residual, 1.0 - (1.0 - parameters.alpha) ** snapshots.tick_s)
-    known = measured_rows(rs) & (sampleless_ticks <= inputs.patience_ticks)
+    rs = smoothed(previous["rs"], residual, sampled, 1.0 - (1.0 - parameters.alpha) ** snapshots.tick_s)
+    measured = measured_rows(rs)
+    known = measured & (sampleless_ticks <= inputs.patience_ticks)
     judged = known & inputs.yardsticks
     by_indicator = indicator_weights(inputs, rs, judged)
 
@@ -88,6 +92,7 @@ def measure_busyness(inputs: Inputs) -> Busyness:
         smoothed=rs,
         load=load,
         sampled=sampled,
+        measured=measured,
         sampleless_ticks=sampleless_ticks,
         by_indicator=by_indicator,
         score=score,
@@ -117,16 +122,14 @@ def residuals(snapshots: Batch, knee: Floats) -> Floats:
 
 def tightest(residual: Floats) -> Floats:
     """Return the least residual of each peer, k; NaN: nothing is measured."""
-    least: Floats = np.fmin.reduce(residual, axis=-1)
-    return least
+    return over_rows(np.fmin, residual)
 
 
-def smoothed(before: Floats, residual: Floats, part: float) -> Floats:
+def smoothed(before: Floats, residual: Floats, sampled: Bools, part: float) -> Floats:
     """Return rs = EWMA_part(r), k x n;  part = 1 - (1 - alpha)^T.
 
     A peer without a sample keeps its previous values. An indicator that is no longer measured is dropped.
     """
-    sampled = measured_rows(residual)
     fresh = np.where(np.isnan(before), residual, before + part * (residual - before))
     return np.where(sampled[..., None], fresh, before)
 

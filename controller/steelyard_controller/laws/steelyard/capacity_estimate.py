@@ -89,8 +89,10 @@ def estimate_capacity(
         dispersion=change.dispersion,
     )
     e, w = split(sums, known, parameters.l0)
-    free = np.where(np.isnan(cost), _free(busyness, in_flight, before.in_flight_at_half), 1.0)
-    able = capacity(e, w, evidence.requests, inputs.baseline * free, prior_worth(cost, parameters))
+    free, unknown = inputs.baseline, np.isnan(cost)
+    if unknown.any():
+        free = free * np.where(unknown, _free(busyness, in_flight, before.in_flight_at_half), 1.0)
+    able = capacity(e, w, evidence.requests, free, prior_worth(cost, parameters))
     return Estimate(evidence=evidence, capacity=able, not_ours=w)
 
 

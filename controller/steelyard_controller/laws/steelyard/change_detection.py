@@ -135,6 +135,9 @@ def _is_relieved(inputs: Inputs, own: OwnLoad, window: Window, sums: Floats, cos
     explained = sums[..., REQUESTS] / seconds * cost
     others = np.maximum(sums[..., BUSY], sums[..., FULL_SECONDS]) / seconds - explained
     by_chance = h * np.sqrt(dispersion * sums[..., REQUESTS]) / seconds * cost
+    is_large = others > explained + IDLE_LOAD + by_chance
+    if not is_large.any():
+        return is_large  # The usual case.
     count = own.window[..., REQUESTS]
     now = own.load - count / tick_s * cost
     chance = h * (IDLE_LOAD + np.sqrt(dispersion * count) / tick_s * cost)
@@ -142,7 +145,7 @@ def _is_relieved(inputs: Inputs, own: OwnLoad, window: Window, sums: Floats, cos
     latency_s = quotient(window.in_flight * tick_s, window.count, np.nan)
     latency_s = np.where(window.count > 0, latency_s, inputs.previous["lat"])
     is_short = ~(latency_s > SHORT_PART * tick_s)
-    return is_explained & is_short & (others > explained + IDLE_LOAD + by_chance)
+    return is_explained & is_short & is_large
 
 
 def contradiction(

@@ -7,7 +7,7 @@ import numpy as np
 
 from steelyard_controller.laws.pairing import paired
 from steelyard_controller.laws.small_arrays import anybody
-from steelyard_controller.laws.snapshot import Bools, Floats, Ints, measured_rows
+from steelyard_controller.laws.snapshot import Bools, Floats, Ints
 from steelyard_controller.laws.steelyard.busyness import Busyness
 from steelyard_controller.laws.steelyard.inputs import Inputs
 from steelyard_controller.laws.steelyard.traffic import Traffic
@@ -71,7 +71,6 @@ def pair_window(inputs: Inputs, busyness: Busyness, traffic: Traffic) -> Window:
 
 def _is_inferred(inputs: Inputs, busyness: Busyness, traffic: Traffic) -> Bools:
     """Return which peers have requests and never had a sample, while another one has samples."""
-    measured = measured_rows(busyness.smoothed)
-    recent = measured & (busyness.sampleless_ticks <= inputs.patience_ticks)
-    inferred: Bools = ~measured & (traffic.mean_in_flight > 0) & anybody(recent & inputs.yardsticks)
+    recent = busyness.measured & (busyness.sampleless_ticks <= inputs.patience_ticks)
+    inferred: Bools = ~busyness.measured & (traffic.mean_in_flight > 0) & anybody(recent & inputs.yardsticks)
     return inferred

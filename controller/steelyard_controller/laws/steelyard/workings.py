@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from steelyard_controller.laws.law import Columns
-from steelyard_controller.laws.snapshot import Floats
+from steelyard_controller.laws.snapshot import Floats, over_rows
 from steelyard_controller.laws.steelyard.busyness import Busyness
 from steelyard_controller.laws.steelyard.capacity_estimate import Estimate
 from steelyard_controller.laws.steelyard.change_detection import Change
@@ -75,7 +75,7 @@ class Workings:
             "err": self.failures.factor,
             "join": self.slow_start.factor,
             "away": self.slow_start.away.astype(float),
-            "clamp_residual": (snapshots.utilization > 1.0).any(axis=-1).astype(float),
+            "clamp_residual": over_rows(np.logical_or, snapshots.utilization > 1.0).astype(float),
             "clamp_backlog": self.backlog.at_bound.astype(float),
             "clamp_floor": self.bounded.at_floor.astype(float),
             "clamp_ceiling": self.bounded.at_ceiling.astype(float),
