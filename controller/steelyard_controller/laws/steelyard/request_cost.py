@@ -52,16 +52,18 @@ def split(sums: Floats, known: Known, l0: float) -> tuple[Floats, Floats]:
     extra = load - x
     full = np.minimum(sums[..., FULL_SECONDS] / seconds, 1.0)
     others = np.minimum(known.others * (1.0 - full), np.maximum(extra, 0.0))
-    unexpected_part = (extra - others) / np.maximum(x, FADED)
-    dearer_part = x * x / (x * x + l0 * l0)
-    marginal_part = clip((known.surely / price - 1.0) / np.maximum(unexpected_part, FADED), 0.0, 1.0)
+    unexpected, x_squared = extra - others, x * x
+    unexpected_part = unexpected / np.maximum(x, FADED)
+    divisor = np.maximum(unexpected_part, FADED)
+    dearer_part = x_squared / (x_squared + l0 * l0)
+    marginal_part = clip((known.surely / price - 1.0) / divisor, 0.0, 1.0)
     dearer_part = np.maximum(dearer_part + known.contrast * (marginal_part - dearer_part), full)
-    largest_part = np.maximum(known.most / price - 1.0, 0.0) / np.maximum(unexpected_part, FADED)
+    largest_part = np.maximum(known.most / price - 1.0, 0.0) / divisor
     dearer_part = np.minimum(dearer_part, largest_part)
     dearer = 1.0 + dearer_part * unexpected_part
     cheaper = (load + IDLE_LOAD) / (x + IDLE_LOAD)
     ratio = np.where(sums[..., REQUESTS] > FADED, np.where(extra > 0, dearer, cheaper), 1.0)
-    not_ours = clip(others + (1.0 - dearer_part) * (extra - others), 0.0, MOST_NOT_OURS)
+    not_ours = clip(others + (1.0 - dearer_part) * unexpected, 0.0, MOST_NOT_OURS)
     return clip(known.cost * ratio, COST_MIN, COST_MAX), not_ours
 
 
