@@ -29,6 +29,7 @@ __all__ = [
     "Memory",
     "Parameter",
     "create",
+    "decode_memories",
     "decode_memory",
     "describe",
     "encode_memories",
@@ -103,3 +104,14 @@ def decode_memory(law: Law | str, document: object) -> Memory | None:
     if name not in _LAWS:
         return None
     return _stored_memory.decode(_LAWS[name].schema, document)
+
+
+def decode_memories(memories: Sequence[tuple[Law, object]]) -> list[Memory | None]:
+    """Return the `decode_memory` of each law and document."""
+    decoded: list[Memory | None] = [None] * len(memories)
+    for name, law in _LAWS.items():
+        places = [place for place, (its, _) in enumerate(memories) if its.name == name]
+        documents = [memories[place][1] for place in places]
+        for place, memory in zip(places, _stored_memory.decode_all(law.schema, documents), strict=True):
+            decoded[place] = memory
+    return decoded

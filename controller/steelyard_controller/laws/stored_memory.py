@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from steelyard_controller.laws.memory import Column, Memory, Scalar, Schema, as_batch, shape_of
-from steelyard_controller.laws.snapshot import Floats
+from steelyard_controller.laws.memory import Memories, Memory, Scalar, Schema, as_batch, shape_of
+from steelyard_controller.laws.snapshot import Bools, Floats
 
 
 def encode_all(memories: Sequence[Memory]) -> list[dict[str, object]]:
@@ -95,53 +95,91 @@ class _Stored(msgspec.Struct, forbid_unknown_fields=True):
 
 def decode(schema: Schema, document: object) -> Memory | None:
     """Read a memory from `encode_all`; None if it is of another law or version, or damaged."""
+    return decode_all(schema, [document])[0]
+
+
+def decode_all(schema: Schema, documents: Sequence[object]) -> list[Memory | None]:
+    """Read memories of one law, as `decode` does.
+
+    Those of one size become a batch, for the reason that `encode_all` has.
+    """
+    memories: list[Memory | None] = [None] * len(documents)
+    alike: defaultdict[tuple[int, tuple[str, ...]], list[tuple[int, _Stored]]] = defaultdict(list)
+    for place, document in enumerate(documents):
+        stored = _stored(schema, document)
+        if stored is not None:
+            alike[len(stored.ids), stored.indicators].append((place, stored))
+    for group in alike.values():
+        together = _together(schema, [stored for _, stored in group])
+        for (place, _), memory in zip(group, together, strict=True):
+            memories[place] = memory
+    return memories
+
+
+def _stored(schema: Schema, document: object) -> _Stored | None:
+    """Return a document whose names are those of the law; None: it is another one."""
     try:
-        return _decode(schema, msgspec.convert(document, _Stored))
+        stored = msgspec.convert(document, _Stored)
     except ValueError:
         return None
-
-
-def _decode(schema: Schema, stored: _Stored) -> Memory:
     ids, indicators = stored.ids, stored.indicators
-    bounds = schema.scalars_of(indicators)
-    if (stored.law, stored.version) != (schema.law, schema.version):
-        raise ValueError("the memory is of another law or version")
-    if len(set(ids)) != len(ids) or len(set(indicators)) != len(indicators):
-        raise ValueError("a name occurs twice")
-    if stored.columns.keys() != schema.columns.keys() or stored.scalars.keys() != bounds.keys():
-        raise ValueError("the figures are not those of the law")
-    return Memory(
-        law=schema.law,
-        version=schema.version,
-        ids=ids,
-        columns={
-            name: _column(column, stored.columns[name], shape_of(column, len(ids), indicators))
-            for name, column in schema.columns.items()
-        },
-        scalars={name: _scalar(scalar, stored.scalars[name]) for name, scalar in bounds.items()},
-        indicators=indicators,
+    is_sound = (
+        (stored.law, stored.version) == (schema.law, schema.version)
+        and len(set(ids)) == len(ids)
+        and len(set(indicators)) == len(indicators)
+        and stored.columns.keys() == schema.columns.keys()
+        and stored.scalars.keys() == schema.scalars_of(indicators).keys()
     )
+    return stored if is_sound else None
 
 
-def _column(column: Column, values: _Figures, shape: tuple[int, ...]) -> Floats:
-    if len(shape) > 1:
-        nothing: list[float | None] = [None] * shape[1]
-        values = [nothing if row is None else row for row in values]
+def _together(schema: Schema, stored: Sequence[_Stored]) -> list[Memory | None]:
+    """Return the memories of documents of one size; None for one with a wrong figure."""
+    indicators, k = stored[0].indicators, len(stored[0].ids)
+    sound = np.ones(len(stored), dtype=np.bool_)
+    columns, scalars = dict[str, Floats](), dict[str, Floats]()
+    try:
+        for name, column in schema.columns.items():
+            shape = (len(stored), *shape_of(column, k, indicators))
+            columns[name] = _figures_of([each.columns[name] for each in stored], shape)
+            sound &= _is_within(column, columns[name])
+        for name, scalar in schema.scalars_of(indicators).items():
+            scalars[name] = np.array([[each.scalars[name]] for each in stored], dtype=np.float64)
+            sound &= _is_within(scalar, scalars[name])
+    except ValueError:
+        # The figures of one of them do not match its names.
+        if len(stored) == 1:
+            return [None]
+        return [memory for each in stored for memory in _together(schema, [each])]
+    batch = Memories(
+        schema=schema,
+        ids=tuple(each.ids for each in stored),
+        indicators=indicators,
+        columns=columns,
+        scalars=scalars,
+    )
+    return [
+        memory if is_sound else None for memory, is_sound in zip(batch.all(), sound.tolist(), strict=True)
+    ]
+
+
+def _figures_of(values: Sequence[_Figures], shape: tuple[int, ...]) -> Floats:
+    """Return a column of m upstreams; raise ValueError if it has another shape."""
+    rows: Sequence[_Figures] = values
+    if len(shape) > 2:
+        nothing: list[float | None] = [None] * shape[2]
+        rows = [[nothing if row is None else row for row in of_each] for of_each in values]
     # Without peers there are no rows to take the width from.
-    figures = np.array(values, dtype=np.float64) if values else np.empty((0, *shape[1:]))
+    figures = np.array(rows, dtype=np.float64) if shape[1] or any(values) else np.empty(shape)
     if figures.shape != shape:
         raise ValueError("the figures do not match the names of peers or indicators")
-    inside = (figures >= column.low) & (figures <= column.high)
-    if isnan(column.initial):
-        inside |= np.isnan(figures)
-    if not inside.all():
-        raise ValueError("a figure is out of bounds")
     return figures
 
 
-def _scalar(scalar: Scalar, value: float | None) -> float:
-    if value is None and isnan(scalar.initial):
-        return scalar.initial
-    if value is None or not scalar.low <= value <= scalar.high:
-        raise ValueError("a figure is out of bounds")
-    return float(value)
+def _is_within(bounds: Scalar, figures: Floats) -> Bools:
+    """Return for each upstream whether all of its figures are within bounds."""
+    inside = (figures >= bounds.low) & (figures <= bounds.high)
+    if isnan(bounds.initial):
+        inside |= np.isnan(figures)
+    is_within: Bools = inside.all(axis=tuple(range(1, inside.ndim)))
+    return is_within

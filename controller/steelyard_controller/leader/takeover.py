@@ -7,7 +7,7 @@ tables before the next one is read, because reading thousands at once takes long
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from steelyard_protocol import name_list
 
@@ -18,7 +18,10 @@ from steelyard_controller.faults import Faults
 from steelyard_controller.leader.takeover_plan import TakeoverPlan, plan_takeover
 from steelyard_controller.store.interface import Store, Unavailable
 from steelyard_controller.store.lease import Lease
+from steelyard_controller.store.saved_state import SavedState
 from steelyard_controller.tick import batch
+from steelyard_controller.tick.cycle import Cycle
+from steelyard_controller.tick.cycle_state import decoded_memories
 from steelyard_controller.tick.tick_loop import TickLoop
 
 log = logging.getLogger("steelyard.controller")
@@ -101,7 +104,7 @@ class Takeover:
             return []
         self._faults.note("resuming", None)
         published = await self._loop.published.latest(part)
-        taken = await asyncio.to_thread(lambda: [name for name in saved if part[name].resume(saved[name])])
+        taken = await asyncio.to_thread(_resume, [(part[name], saved[name]) for name in saved])
         if self._last_lease is not lease:
             return []  # The lease was lost and taken again meanwhile: these states are read again.
         for name, cycle in part.items():
@@ -130,6 +133,14 @@ class Takeover:
             self._last_lease = lease
             return True
         return lease.store != self._last_lease.store and not is_filled
+
+
+def _resume(saved: Sequence[tuple[Cycle, SavedState]]) -> list[str]:
+    """Let these upstreams go on from their saved states; return the names of those that did."""
+    memories = decoded_memories(saved)
+    return [
+        cycle.name for (cycle, state), its in zip(saved, memories, strict=True) if cycle.resume(state, its)
+    ]
 
 
 def _file_entries(controller: str, plan: TakeoverPlan) -> dict[str, Entry]:
