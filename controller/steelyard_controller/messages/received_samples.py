@@ -13,7 +13,6 @@ from steelyard_protocol import derived_keys, sample_reader
 from steelyard_protocol.sample_reader import Sample
 from steelyard_protocol.wire import Refused
 
-from steelyard_controller.laws.snapshot import Floats
 from steelyard_controller.messages.newest_samples import (
     ARRIVED_S,
     NONE_FURTHER,
@@ -95,9 +94,9 @@ class _Reading:
         places = list(changed)
         upstream_of = self._upstream_of[places].tolist()
         read = self._read(changed, upstream_of)
-        messages = [each for each in read if isinstance(each, Sample)]
-        figures = figures_of(messages)
-        if len(messages) < len(read) or not self._are_next(places, messages, figures, upstream_of):
+        messages = cast("list[Sample]", read)
+        are_next = {*map(type, read)} == {Sample} and self._are_next(places, messages, upstream_of)
+        if not are_next:
             seqs = self._figures[SEQ, places].tolist()
             new = [
                 (place, each)
@@ -105,20 +104,19 @@ class _Reading:
                 if self._is_next(each, seq, place, number) or self._is_accepted(each, place, number)
             ]
             places, messages = [place for place, _ in new], [cast("Sample", each) for _, each in new]
-            figures = figures_of(messages)
         for place, message in zip(places, messages, strict=True):
             self._raw[place] = changed[place]
             self._further[place] = message.further or NONE_FURTHER
-        self._figures[SAMPLE, places] = figures
+        self._figures[SAMPLE, places] = figures_of(messages)
         return places
 
     def _are_next(
-        self, places: Sequence[int], messages: Sequence[Sample], figures: Floats, upstream_of: Sequence[int]
+        self, places: Sequence[int], messages: Sequence[Sample], upstream_of: Sequence[int]
     ) -> bool:
         """Return whether each message is the next one of its server's run, as `_is_next` does for one."""
         upstreams = self._upstream_names
         return (
-            bool((figures[SEQ] > self._figures[SEQ, places]).all())
+            bool((np.array([each.seq for each in messages]) > self._figures[SEQ, places]).all())
             and [each.boot for each in messages] == [self._boots[place] for place in places]
             and [each.peer for each in messages] == [self._names[place] for place in places]
             and [each.upstream for each in messages] == [upstreams[number] for number in upstream_of]
@@ -168,7 +166,7 @@ class _Reading:
     def _read(self, changed: Mapping[int, bytes], upstream_of: Sequence[int]) -> Sequence[Sample | Refused]:
         """Return the message in each changed value, or why it is refused."""
         values = list(changed.values())
-        if self._has_no_key and all(value.startswith(b"{") for value in values):  # No signature begins so.
+        if self._has_no_key and {value[:1] for value in values} == {b"{"}:  # No signature begins so.
             return sample_reader.read_all(values)
         texts: list[bytes | Refused] = []
         for (place, value), number in zip(changed.items(), upstream_of, strict=True):
