@@ -15,6 +15,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from operator import methodcaller
 from typing import NamedTuple, TypeVar
 
 from pymemcache.client.base import Client
@@ -92,7 +93,7 @@ class MemcachedClient:
         """Return the values of the existing keys."""
         values: dict[str, bytes] = {}
         for some in _parts(keys):
-            found = self._call(lambda server, some=some: server.found("get", some))
+            found = self._call(methodcaller("found", "get", some))
             values.update(zip(found.keys, found.values, strict=True))
         return values
 
@@ -100,7 +101,7 @@ class MemcachedClient:
         """Return the values of the existing keys, with their marks."""
         values: dict[str, Seen] = {}
         for some in _parts(keys):
-            found = self._call(lambda server, some=some: server.found("gets", some))
+            found = self._call(methodcaller("found", "gets", some))
             seen = map(Seen, found.values, map(str.encode, found.marks))
             values.update(zip(found.keys, seen, strict=True))
         return values

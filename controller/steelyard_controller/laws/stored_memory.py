@@ -181,5 +181,5 @@ def _is_within(bounds: Scalar, figures: Floats) -> Bools:
     inside = (figures >= bounds.low) & (figures <= bounds.high)
     if isnan(bounds.initial):
         inside |= np.isnan(figures)
-    is_within: Bools = inside.all(axis=tuple(range(1, inside.ndim)))
+    is_within: Bools = np.logical_and.reduce(inside, axis=tuple(range(1, inside.ndim)))
     return is_within
