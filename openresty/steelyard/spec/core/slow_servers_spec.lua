@@ -11,14 +11,15 @@ local function new()
 end
 
 
---- The seconds from T at which a slow server is tried, if its turn comes each 0.1 s and an answer takes 0.3 s.
-local function tried_at(until_s)
+--- The seconds from T at which a slow server is tried, if its turn comes each 0.1 s.
+-- @param took_s of an answer
+local function tried_at(until_s, took_s)
     local slow, last_at, tries = new(), T, {}
     for turn = 0, until_s * 10 do
         local now = T + turn / 10
-        if now >= last_at and slow:may_be_tried(1, now, last_at) then
+        if now >= last_at and slow:may_be_tried(1, now, last_at, took_s) then
             tries[#tries + 1] = turn / 10
-            last_at = now + 0.3
+            last_at = now + took_s
         end
     end
     return tries
@@ -27,19 +28,23 @@ end
 
 describe("a slow server", function()
     it("is tried after a second, and then after as long as it has been slow", function()
-        assert.same({ 1, 2.6, 5.8, 12.2, 25 }, tried_at(40))
+        assert.same({ 1, 2.6, 5.8, 12.2, 25 }, tried_at(40, 0.3))
+    end)
+
+    it("is remembered while it takes over a minute to answer", function()
+        assert.same({ 1, 124, 370 }, tried_at(400, 61))
     end)
 
     it("begins anew if it was not found slow for a minute, and in another server's cell", function()
         local slow = new()
-        assert.is_false(slow:may_be_tried(1, T, T))
-        assert.is_false(slow:may_be_tried(1, T + 30, T + 20))
-        assert.is_false(slow:may_be_tried(1, T + 91, T + 90))
-        assert.is_true(slow:may_be_tried(1, T + 92, T + 90))
-        assert.is_false(slow:may_be_tried(2, T, T))
+        assert.is_false(slow:may_be_tried(1, T, T, 0.3))
+        assert.is_false(slow:may_be_tried(1, T + 30, T + 20, 0.3))
+        assert.is_false(slow:may_be_tried(1, T + 91, T + 90, 0.3))
+        assert.is_true(slow:may_be_tried(1, T + 92, T + 90, 0.3))
+        assert.is_false(slow:may_be_tried(2, T, T, 0.3))
         slow:forget(2)
-        assert.is_false(slow:may_be_tried(2, T + 31, T + 30))
-        assert.is_true(slow:may_be_tried(2, T + 32, T + 30))
+        assert.is_false(slow:may_be_tried(2, T + 31, T + 30, 0.3))
+        assert.is_true(slow:may_be_tried(2, T + 32, T + 30, 0.3))
     end)
 
     it("is tried as seldom by many workers that have few requests each", function()
@@ -61,9 +66,9 @@ describe("a slow server", function()
 
     it("does not rest for ever if the clock is set back", function()
         local slow = new()
-        assert.is_false(slow:may_be_tried(1, T, T))
-        assert.is_false(slow:may_be_tried(1, T - 100, T))
-        assert.is_true(slow:may_be_tried(1, T + 1, T))
+        assert.is_false(slow:may_be_tried(1, T, T, 0.3))
+        assert.is_false(slow:may_be_tried(1, T - 100, T, 0.3))
+        assert.is_true(slow:may_be_tried(1, T + 1, T, 0.3))
     end)
 
     it("is well after one quick answer to such a try", function()

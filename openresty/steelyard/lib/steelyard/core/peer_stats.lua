@@ -297,7 +297,8 @@ end
 
 --- Whether a server whose latency is found too long now may be tried again.
 function _M:may_be_tried(cell, now)
-    return self:own(cell) == 0 and self.slow:may_be_tried(cell, now, self:last_at(cell))
+    return self:own(cell) == 0
+        and self.slow:may_be_tried(cell, now, self:last_at(cell), self:last_latency(cell) / 1000)
 end
 
 

@@ -16,7 +16,8 @@ local max = math.max
 -- The shortest rest. A server is found slow after two answers, and a shorter one would try it with each of the next.
 local LEAST_REST_S = 1
 
--- A server that was not found slow for this long begins anew. Its remembered latency has faded by then.
+-- A server that was not found slow for this long begins anew. Its remembered latency has faded by then. A server is not
+-- found slow while it is tried, so the duration of its last try is added.
 local FORGOTTEN_AFTER_S = 60
 
 -- A server is noted as still slow this often: with each pick, the workers would wait for each other's cache line.
@@ -43,10 +44,11 @@ end
 
 --- Whether a server that is found slow now has rested long enough to be tried. It must have nothing in flight.
 -- @param last_at when its last try ended
-function _M:may_be_tried(cell, now, last_at)
+-- @param took_s  the duration of a recent try
+function _M:may_be_tried(cell, now, last_at, took_s)
     local times, i = self.times, DOUBLES * cell
     local since_s, seen_s = times[i + SINCE], times[i + SEEN]
-    if since_s == 0 or now - seen_s > FORGOTTEN_AFTER_S then
+    if since_s == 0 or now - seen_s > FORGOTTEN_AFTER_S + took_s then
         since_s = now
         times[i + SINCE], times[i + SEEN] = now, now
     elseif now - seen_s > NOTED_EVERY_S then
