@@ -109,6 +109,21 @@ def test_what_is_served_stays_when_there_is_no_room_for_one_more(rig: Rig) -> No
     assert ask(edge, "zz").server == "last"
 
 
+def test_a_new_upstream_reports_nothing_that_its_server_did_for_another_one(rig: Rig) -> None:
+    shared = rig.backend("shared")
+    for name in ("shop", "cart"):
+        rig.publish([("s", shared.address, 1, "up")], generation=1, upstream=name)
+    edge = rig.edge(options=OPTIONS, servers=SERVERS)
+    rig.memcached.set(LIST, listing("shop", generation=1))
+    wait_served(rig, edge, "shop")
+    for _ in range(20):
+        assert ask(edge, "shop").server == "shared"
+    rig.wait_until(lambda: edge.upstream("shop")["peers"][0]["completed"] == 20, "all are counted")
+    rig.memcached.set(LIST, listing("shop", "cart", generation=2))
+    rig.wait_until(lambda: rig.report("cart")["peers"], "it is reported")
+    assert rig.report("cart")["peers"]["s"]["completed"] == 0
+
+
 def test_upstreams_come_and_go_without_a_reload(rig: Rig) -> None:
     shop, cart = rig.backend("shop"), rig.backend("cart")
     edge = rig.edge(workers=2, options=OPTIONS, servers=SERVERS)

@@ -19,7 +19,6 @@ local wire = require "steelyard.core.wire"
 local TTL_S = 10
 
 local FIELDS = { "completed", "failed", "latency_ms", "untimed" }
-local NOTHING = { completed = 0, failed = 0, latency_ms = 0, untimed = 0, cost = 0, own_failed = 0 }
 
 -- Peers between two calls of breathe().
 local ROWS_PER_BREATH = 20
@@ -180,6 +179,7 @@ local function figures_of(self, name, live, measured, breathe)
     local served, rung = live.table and live.table.peers or {}, live.rung
     local names, fields = fields_of(name, live.costs, live.own_failures)
     local totals, before, departed = self.counters:since_last("reported/" .. name, served, fields, breathe)
+    before = before or totals -- at the first report, its servers are as new as those that come later
     forget_addresses(self, name, names, departed or {})
     local figures = {}
     if rung == "bootstrap" then
@@ -189,12 +189,11 @@ local function figures_of(self, name, live, measured, breathe)
     for i = 1, #served do
         local peer = served[i]
         local in_flight, load = measured.in_flight[peer.address], measured.load(peer.address)
-        if before and not in_flight and not load and is_unchanged(totals, before, i - 1, #names) then
+        if not in_flight and not load and is_unchanged(totals, before, i - 1, #names) then
             figures[i] = idle
         else
             now.in_flight, now.median_ms, now.load = in_flight or 0, measured.median(peer.cell), load
-            figures[i] = traffic_report.figures(row(totals, i - 1, names, total),
-                                                before and row(before, i - 1, names, last) or NOTHING, now)
+            figures[i] = traffic_report.figures(row(totals, i - 1, names, total), row(before, i - 1, names, last), now)
         end
         breathe(i, ROWS_PER_BREATH)
     end
