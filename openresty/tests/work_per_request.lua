@@ -4,6 +4,9 @@
 -- and write words of memory outside Lua (shared by workers, or filled in by nginx), and a third one calls C functions.
 -- Compiled code calls no hook, so nothing is compiled.
 --
+-- In the phases a request comes a millisecond after the previous one, however busy the machine is. Otherwise what fades
+-- within some milliseconds (a server's report of its requests in flight) would be read in one run and not in another.
+--
 -- A request's argument `count` chooses the count: `work`, or `bytes` (the hook makes garbage of its own).
 
 local cjson = require "cjson"
@@ -13,6 +16,8 @@ local PHASES = { "shard", "limit", "balance", "header", "release", "sticky", "lo
 
 local _M = {}
 
+local msec             -- nginx's milliseconds, lower half first (steelyard.io.clock)
+local real, counting_ms -- the lower half outside of a phase; and in one: nil before the first request
 local kinds = {}       -- function -> the kind that a call counts as
 local counted, began   -- of the current request; the memory in use at the start of its phase
 local done = {}        -- the work of each counted request, in order
@@ -40,6 +45,9 @@ end
 
 local function enter(what)
     counted = counted or {}
+    real = msec[0]
+    counting_ms = counting_ms or real
+    msec[0] = counting_ms
     if what == "bytes" then
         collectgarbage("stop")
         began = collectgarbage("count") * 1024
@@ -55,6 +63,7 @@ local function leave(what, ...)
     else
         sethook()
     end
+    msec[0] = real
     return ...
 end
 
@@ -68,7 +77,7 @@ local function phase_of(run, is_last)
         end
         run(...)
         leave(what)
-        done[#done + 1], counted = counted, nil
+        done[#done + 1], counted, counting_ms = counted, nil, counting_ms + 1
     end
 end
 
@@ -81,13 +90,15 @@ function _M.start()
     for ms = 0, 1000 do
         _M[ms] = string.format("%.3f", ms / 1000) -- nginx's form of a latency: a new string takes memory, too
     end
-    local word, var = debug.getmetatable(require("ffi").new("int")), getmetatable(ngx.var)
+    local ffi = require "ffi"
+    local word, var = debug.getmetatable(ffi.new("int")), getmetatable(ngx.var)
     kinds[word.__index], kinds[word.__newindex], kinds[word.__call] = "words read", "words written", "C calls"
     kinds[var.__index], kinds[var.__newindex] = "variable", "variable"
     for name, call in pairs(getmetatable(ngx.shared.steelyard).__index) do
         kinds[call] = type(call) == "function" and "dict " .. name or nil
     end
     local steelyard = require "steelyard"
+    msec = ffi.C.steelyard_current_msec
     for _, name in ipairs(PHASES) do
         steelyard[name] = phase_of(steelyard[name], name == "log")
     end
