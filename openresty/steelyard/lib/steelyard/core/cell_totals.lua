@@ -4,7 +4,7 @@
 -- takes the text of its key and the dict's lock. A traffic report and ejection need those of all servers each second,
 -- although few may have had a request. So each cell has a copy, which is read in nanoseconds:
 --
---   row 0       which counts by workers of another memory are known, and since when all copies are outdated
+--   row 0       how many counts by workers of another memory are known, and since when all copies are outdated
 --   row c       the totals of the cell's server, and when they were read from the dict
 --
 -- A worker that adds to a counter notes the sum. Totals only grow, so the larger of two sums is the later one. A copy
@@ -23,7 +23,7 @@ local max = math.max
 local READ_AT, LINE = 6, 8
 
 -- Doubles of row 0.
-local OUTDATED_AT, KNOWN, KNOWN_AT = 0, 1, 2
+local OUTDATED_AT, KNOWN = 0, 1
 
 -- With 2,000 servers, 400 of 12,000 counters a second are read again.
 local FRESH_S = 20
@@ -111,15 +111,15 @@ function _M:outdate_all(now)
 end
 
 
---- Return which counts by workers of another memory are known, two numbers; 0 at first.
+--- Return how many counts by workers of another memory are known; 0 at first.
 function _M:known()
-    return self.doubles[KNOWN], self.doubles[KNOWN_AT]
+    return self.doubles[KNOWN]
 end
 
 
---- Note them. Outdate the copies first: another worker may look in between.
-function _M:know(number, at)
-    self.doubles[KNOWN], self.doubles[KNOWN_AT] = number, at
+--- Note their number. Outdate the copies first: another worker may look in between.
+function _M:know(number)
+    self.doubles[KNOWN] = number
 end
 
 

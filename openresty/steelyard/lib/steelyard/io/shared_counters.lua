@@ -71,6 +71,7 @@ end
 --- Give this worker its slot.
 function _M:enter()
     self.slot = self.dict:incr("workers", 1, 0)
+    leaving_counts.begin(self.dict)
 end
 
 
@@ -102,7 +103,8 @@ function _M:flush(requests, about, breathe)
     about.leaving = self.leaving or nil -- it may have begun to leave meanwhile
     dict.bulk:set("worker/" .. self.slot, json.encode(about), WORKER_TTL_S)
     if self.leaving then
-        leaving_counts.note(dict, addresses, WORKER_TTL_S)
+        leaving_counts.note(dict, addresses)
+        dict:set("left_at", clock.monotonic(), WORKER_TTL_S)
     end
 end
 
@@ -334,7 +336,8 @@ end
 -- @param fields the names of totals, such as { "completed", "failed" }
 -- @return now, before: #fields doubles a peer, in the peers' order (before: nil
 --   at the first call; a new peer has done nothing yet); and the set of the
---   addresses that have left since the last call, or nil
+--   addresses that have left since the last call, or nil. The counts of a new
+--   peer may be from another upstream, where it has been for days.
 function _M:since_last(key, peers, fields, breathe)
     local dict, n = self.dict, #fields
     local now, order = pack(self, peers, fields, breathe), order_of(peers)
