@@ -13,8 +13,9 @@ if __name__ == "__main__":  # before the other imports, because ctrl-C may come 
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoints, entry_points
 from importlib.util import find_spec
 
 from steelyard_protocol import completion, help_text
@@ -47,7 +48,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments = completion.words()
     elif arguments is None:
         arguments = sys.argv[1:]
-    installed = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
     missing = {name: needed for name, needed in NEEDED.items() if find_spec(needed[0]) is None}
     examples = [example for example in EXAMPLES if example.split()[1] not in missing]
     parser = argparse.ArgumentParser(
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if name in SUBCOMMANDS:
                 import_module(f"steelyard_loadtest.{name}.command").add_parser(subparsers)
             else:
-                installed[name].load()(subparsers)
+                _installed()[name].load()(subparsers)
     except SetupError as error:  # no checkout, from which the list of pickers is read
         parser.error(str(error))
     if completion.is_asked_for():
@@ -76,3 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     status: int = options.run(options)
     return status
+
+
+@cache
+def _installed() -> EntryPoints:
+    # This reads a file of each installed distribution, so most commands leave it out.
+    return entry_points(group=ENTRY_POINTS)

@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import psutil
@@ -42,11 +43,17 @@ def conditions(
 def version_of(command: Sequence[str], pattern: str = r"(\d+\.\d[\w.]*)") -> str:
     """Return the first group of `pattern` in a program's output about itself, on either stream."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=ANSWERS_WITHIN_S)
+        match = re.search(pattern, _output_of(*command))
     except OSError:
         return MISSING
-    match = re.search(pattern, done.stdout + done.stderr)
     return match[1] if match else UNKNOWN
+
+
+@cache
+def _output_of(*command: str) -> str:
+    # An nginx is asked for its version, and for the folder of each set of modules.
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=ANSWERS_WITHIN_S)
+    return done.stdout + done.stderr
 
 
 def kept(out: Path, now: dict[str, str], *, new: bool) -> dict[str, str]:

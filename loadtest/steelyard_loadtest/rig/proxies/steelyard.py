@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +54,9 @@ def steelyard_status(port: int) -> dict[str, Any]:
     return upstream
 
 
+@cache
 def steelyard_blocks(
-    checkout: Path, nginx: str, *, servers: int, clients: int, kept: Sequence[str] = render.KEPT
+    checkout: Path, nginx: str, *, servers: int, clients: int, kept: tuple[str, ...] = render.KEPT
 ) -> str:
     """Return the upstream blocks from our generator for this number of servers.
 
