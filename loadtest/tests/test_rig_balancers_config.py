@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from steelyard_controller import laws
 from steelyard_loadtest.machine import find_programs
 from steelyard_loadtest.machine.programs import Programs
 from steelyard_loadtest.rig import render
@@ -15,7 +16,7 @@ from steelyard_loadtest.rig.balancers import why_missing
 from steelyard_loadtest.rig.place import Place
 from steelyard_loadtest.rig.proxies import PROXIES
 from steelyard_loadtest.rig.proxies.steelyard import steelyard_blocks
-from steelyard_loadtest.scenario.algorithms import ALGORITHMS, BY_NAME, Algorithm
+from steelyard_loadtest.scenario.algorithms import ALGORITHMS, BY_NAME, DEFAULT, PICKERS, Algorithm
 
 from testing.daemons import free_port
 
@@ -23,6 +24,12 @@ pytestmark = pytest.mark.integration
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 NAMES = ("server-1", "server-2", "server-3")
+DEFAULT_LAW = BY_NAME[DEFAULT].law
+OTHER_LAWS = [
+    each
+    for each in ALGORITHMS
+    if each.law != DEFAULT_LAW and each.name == f"steelyard-{each.law}-{each.method}"
+]
 
 
 @cache
@@ -66,11 +73,13 @@ def configured(algorithm: Algorithm, folder: Path) -> render.BalancerConfig:
 
 @pytest.mark.parametrize(
     "algorithm",
-    # Those that need OpenResty are tested below, and Traefik checks its configuration only when it starts.
+    # Those that need OpenResty and those of other laws are tested below. Traefik checks its configuration
+    # only when it starts.
     [
         each
         for each in ALGORITHMS
         if each.program not in ("direct", "traefik") and each.name != "steelyard-tcp"
+        if each not in OTHER_LAWS
     ],
     ids=lambda a: a.name,
 )
@@ -100,6 +109,19 @@ def test_the_program_itself_accepts_every_configuration(algorithm: Algorithm, tm
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "warn" not in (done.stdout + done.stderr).lower()
+
+
+def test_the_configuration_of_another_law_is_that_of_the_default_law(tmp_path: Path) -> None:
+    def text(algorithm: Algorithm) -> str:
+        (tmp_path / algorithm.name).mkdir()
+        text = render.configuration(configured(algorithm, tmp_path / algorithm.name), NAMES)
+        text = text.replace(algorithm.name, "x").replace(algorithm.title, "title")
+        return re.sub(r"127\.0\.0\.1:\d+", "here", text)
+
+    texts = {picker: text(BY_NAME[f"steelyard-{DEFAULT_LAW}-{picker}"]) for picker in PICKERS}
+    assert len(OTHER_LAWS) == (len(laws.NAMES) - 1) * len(texts)
+    for algorithm in OTHER_LAWS:
+        assert text(algorithm) == texts[algorithm.method], algorithm.name
 
 
 def test_over_tcp_ours_is_accepted_where_nginx_has_ngx_stream_lua_and_refused_elsewhere(
