@@ -119,7 +119,7 @@ def test_limits_that_come_and_go_while_all_are_full_fail_no_request(
     publish(1)
     edge = rig.edge(options='upstreams = { web = { eject = false, sticky = { cookie = "route" } } },')
     edge.wait_for(1)
-    with held(rig, edge, clients, server, 1), edge.under_load(8) as statuses:
+    with held(rig, edge, clients, server, 1), edge.under_load(8, pause_s=0.003) as statuses:
         for generation in range(2, 6):
             publish(generation)
             edge.wait_for(generation)
