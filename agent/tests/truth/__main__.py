@@ -43,13 +43,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _cases(folder: Path) -> list[Case]:
+    in_cgroup = partial(truth_cases.cpu_in_cgroup, with_host=True)
     cpu: list[Case] = [
-        partial(truth_cases.cpu_in_cgroup, percent, cores=cores, workers=workers)
+        partial(in_cgroup, percent, cores=cores, workers=workers)
         for cores, workers in QUOTAS
         for percent in PERCENTAGES
     ]
-    cpu.append(partial(truth_cases.cpu_in_cgroup, 400, cores=0.5, workers=2))
-    cpu.append(partial(truth_cases.cpu_in_cgroup, 50, cores=0.5, nested=True))
+    cpu.append(partial(in_cgroup, 400, cores=0.5, workers=2))
+    cpu.append(partial(in_cgroup, 50, cores=0.5, nested=True))
     memory: list[Case] = [truth_cases.memory_in_cgroup, partial(truth_cases.cache_in_cgroup, folder)]
     net = [
         partial(truth_cases.network, scope, receiving=receiving)

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from .counts import Seen, rate
+
 # It has started its workers and measured its own speed by then.
 STEADY_AFTER_S = 0.7
 
@@ -25,16 +27,16 @@ class Ran:
     def __init__(self, pid: int) -> None:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
         self._files = [Path(f"/proc/{one}/schedstat") for one in (pid, *children)]
-        self._seen: list[tuple[float, float]] = []  # seconds since 1970, CPU seconds
+        self._seen: list[Seen] = []
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()
 
     def cores(self, begin_s: float, end_s: float) -> float:
         """Return the CPU seconds a second from one moment to another, both in seconds since 1970."""
-        inside = [seen for seen in self._seen if begin_s <= seen[0] <= end_s]
-        (first_s, before_s), (last_s, after_s) = inside[0], inside[-1]
-        return (after_s - before_s) / (last_s - first_s)
+        while self._thread.is_alive() and (not self._seen or self._seen[-1][0] < end_s):
+            time.sleep(LOOK_EVERY_S)
+        return rate(self._seen, begin_s, end_s)
 
     def stop(self) -> None:
         """Look no more."""

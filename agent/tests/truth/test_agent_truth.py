@@ -13,8 +13,6 @@ from .truth_table import Row
 
 pytestmark = pytest.mark.integration
 
-# The known work of these tests is a rate, which other work would disturb.
-alone = pytest.mark.alone
 in_cgroup = pytest.mark.usefixtures("_cgroups")
 on_cable = pytest.mark.usefixtures("_networks")
 stressed = pytest.mark.usefixtures("_stress_ng")
@@ -47,7 +45,6 @@ def assert_true(row: Row) -> None:
     assert row.true, f"{row.work}: {row.known:.3f} was done, {row.read} was read"
 
 
-@alone
 @in_cgroup
 @stressed
 @pytest.mark.parametrize("percent", [10, 80])  # `make truth` has more
@@ -58,7 +55,6 @@ def test_a_load_under_a_quota_reads_within_5_points(percent: int) -> None:
     assert row.known > percent / 100 / 2
 
 
-@alone
 @in_cgroup
 @stressed
 def test_work_beyond_a_quota_reads_as_all_of_it() -> None:
@@ -67,14 +63,12 @@ def test_work_beyond_a_quota_reads_as_all_of_it() -> None:
     assert row.read == pytest.approx(1.0, abs=truth_table.ALLOWED_POINTS / 100)
 
 
-@alone
 @in_cgroup
 @stressed
 def test_a_quota_of_the_group_outside_counts_inside() -> None:
     assert_true(truth_cases.cpu_in_cgroup(50, cores=0.5, nested=True))
 
 
-@alone
 @stressed
 def test_a_process_reads_within_5_points_from_outside() -> None:
     assert_true(truth_cases.cpu_of_process(50, cores=1.0))
@@ -90,14 +84,12 @@ def test_a_file_in_the_page_cache_is_not_used_memory(tmp_path: Path) -> None:
     assert_true(truth_cases.cache_in_cgroup(tmp_path))
 
 
-@alone
 @on_cable
 @pytest.mark.parametrize("receiving", [False, True])
 def test_traffic_at_a_known_rate_reads_at_both_ends(receiving: bool) -> None:
     assert_true(truth_cases.network("host", receiving=receiving))
 
 
-@alone
 @on_cable
 @in_cgroup
 def test_traffic_reads_in_a_container_with_a_network_of_its_own() -> None:
@@ -109,12 +101,10 @@ def test_a_virtual_nic_with_no_capacity_given_is_not_guessed() -> None:
     assert truth_cases.network_of_unknown_speed() is None
 
 
-@alone
 @in_cgroup
 def test_writes_of_a_cgroup_read_against_a_given_capacity(tmp_path: Path) -> None:
     assert_true(truth_cases.writes("cgroup", tmp_path))
 
 
-@alone
 def test_writes_of_a_process_read_against_a_given_capacity(tmp_path: Path) -> None:
     assert_true(truth_cases.writes("process", tmp_path))

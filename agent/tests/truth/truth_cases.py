@@ -7,15 +7,16 @@ them and agent/tests/truth/test_agent_truth.py asserts them.
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from pathlib import Path
 
 from steelyard_protocol import sample_reader, sample_record
 from steelyard_protocol.sample_record import SampleRecord
 from steelyard_protocol.wire import Refused
 
-from . import cgroups, known_work, networks, stress
+from . import cgroups, counts, known_work, networks, stress
 from .truth_table import Row
 
 # Thirty of the kernel's quota periods: over that time stress-ng keeps its load to a point.
@@ -33,10 +34,13 @@ CALLS_PER_S, WRITES_PER_S, WRITE_BYTES = 500, 200, 4096
 LONG_WRITES_PER_S, LONG_WRITE_BYTES = 47, 4 * MIB
 
 
-def cpu_in_cgroup(percent: int, *, cores: float, workers: int = 1, nested: bool = False) -> Row:
+def cpu_in_cgroup(
+    percent: int, *, cores: float, workers: int = 1, nested: bool = False, with_host: bool = False
+) -> Row:
     """Load a percentage of a quota, `nested` in a group inside the one with the quota.
 
-    Beyond 100 the kernel throttles, and the agent reads 100 %.
+    Beyond 100 the kernel throttles, and the agent reads 100 %. with_host: another agent reads the host
+    meanwhile.
     """
     of_a_core = min(100, round(percent * cores / workers))
     with ExitStack() as stack:
@@ -46,15 +50,15 @@ def cpu_in_cgroup(percent: int, *, cores: float, workers: int = 1, nested: bool 
         _, ran = stack.enter_context(stress.cpu(of_a_core, workers=workers, prefix=group.prefix))
         agent = _begin("cgroup", interval_s=CPU_INTERVAL_S, prefix=group.prefix)
         # Not in the group, because its start would use up the quota; /proc/stat is the same there.
-        host = _begin("host", interval_s=CPU_INTERVAL_S)
+        host = _begin("host", interval_s=CPU_INTERVAL_S) if with_host else None
         taken = _sample(agent)
         return Row(
             work=f"stress-ng for {percent} %: {workers} x {of_a_core} % of a core",
             limit=f"a quota of {cores:g} cores" + (", the parent's" if nested else ""),
             scope="cgroup",
-            known=_ran_meanwhile(ran, taken) / cores,
+            known=_meanwhile(ran.cores, taken) / cores,
             read=_column(taken, "cpu"),
-            host=_utilization(host, "cpu"),
+            host=None if host is None else _utilization(host, "cpu"),
         )
 
 
@@ -63,7 +67,7 @@ def cpu_of_process(percent: int, *, cores: float) -> Row:
     with stress.cpu(percent) as (pid, ran):
         flags = ("--pid", str(pid), "--cpu-limit", f"{cores:g}")
         taken = _sample(_begin("process", *flags, interval_s=CPU_INTERVAL_S))
-        known = _ran_meanwhile(ran, taken) / cores
+        known = _meanwhile(ran.cores, taken) / cores
     return Row(
         work=f"stress-ng for {percent} %: 1 x {percent} % of a core",
         limit=f"`--cpu-limit {cores:g}`",
@@ -73,10 +77,10 @@ def cpu_of_process(percent: int, *, cores: float) -> Row:
     )
 
 
-def _ran_meanwhile(ran: stress.Ran, taken: SampleRecord) -> float:
-    """Return the cores used in the interval of a sample, without the agent's start."""
+def _meanwhile(rate: Callable[[float, float], float], taken: SampleRecord) -> float:
+    """Return a rate in the interval of a sample, without the agent's start."""
     end_s = taken.taken_at_ms / 1000
-    return ran.cores(end_s - taken.interval_s, end_s)
+    return rate(end_s - taken.interval_s, end_s)
 
 
 def memory_in_cgroup() -> Row:
@@ -121,13 +125,13 @@ def network(scope: str, *, receiving: bool) -> Row:
             end = receiver if receiving else sender
             flags = ("--net-capacity", str(LINK_BYTES_PER_S))
             agent = _begin(scope, *flags, interval_s=INTERVAL_S, prefix=[*inside, *end])
-            read = _utilization(agent, "net")
+            taken = _sample(agent)
     return Row(
         work=f"{'receiving' if receiving else 'sending'} {SENT_BYTES_PER_S / 1e6:g} MB/s over veth",
         limit=f"`--net-capacity {LINK_BYTES_PER_S}`",
         scope=scope,
-        known=work.report["bytes_per_s"] / LINK_BYTES_PER_S,
-        read=read,
+        known=_meanwhile(partial(counts.rate, work.seen), taken) / LINK_BYTES_PER_S,
+        read=_column(taken, "net"),
     )
 
 
@@ -149,13 +153,13 @@ def writes(scope: str, folder: Path) -> Row:
             target = ("--pid", str(work.process.pid)) if scope == "process" else ()
             flags = ("--io-capacity", str(CALLS_PER_S), *target)
             agent = _begin(scope, *flags, interval_s=INTERVAL_S, prefix=prefix)
-            read = _utilization(agent, "io")
+            taken = _sample(agent)
     return Row(
         work=f"{WRITES_PER_S} writes/s of {WRITE_BYTES // 1024} kB, past the page cache",
         limit=f"`--io-capacity {CALLS_PER_S}`",
         scope=scope,
-        known=work.report["per_s"] / CALLS_PER_S,
-        read=read,
+        known=_meanwhile(partial(counts.rate, work.seen), taken) / CALLS_PER_S,
+        read=_column(taken, "io"),
     )
 
 
