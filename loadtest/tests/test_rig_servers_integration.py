@@ -4,7 +4,6 @@ import json
 import os
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -28,9 +27,6 @@ from testing.daemons import free_port
 from testing.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.integration
-
-# These tests measure CPU time, or share their servers with one that does.
-alone = pytest.mark.alone
 
 LOAD = Load(
     generator="wrk", levels=(1.0,), of_capacity=False, seconds=1, repeats=1, warm_up_s=0, cool_down_s=0
@@ -80,6 +76,12 @@ def utilization(before: Reading, after: Reading) -> float:
     return (after.cpu_s - before.cpu_s) / (after.at_s - before.at_s)
 
 
+def wait_until_used(servers: Servers, cpu_s: float) -> None:
+    """Wait until the first server has used this much CPU time from now on."""
+    until_s = servers.read()[0].cpu_s + cpu_s
+    wait_until(lambda: servers.read()[0].cpu_s >= until_s)
+
+
 def started_from(folder: Path) -> list[psutil.Process]:
     """Return the processes with the folder in their command line."""
     daemons = []
@@ -113,7 +115,6 @@ def servers(where: Place) -> Iterator[Servers]:
         yield running
 
 
-@alone
 def test_each_server_answers_and_has_a_sample(servers: Servers, where: Place) -> None:
     assert list(servers.addresses) == ["server-1", "server-2"]
     assert servers.means.startswith(("cgroup v", "pauses after work"))
@@ -125,7 +126,6 @@ def test_each_server_answers_and_has_a_sample(servers: Servers, where: Place) ->
     servers.check()
 
 
-@alone
 def test_envoy_weighs_servers_by_their_agents_streams(servers: Servers, where: Place) -> None:
     servers.rest()
     algorithm = BY_NAME["envoy-cswrr-oob"]
@@ -140,7 +140,6 @@ def test_envoy_weighs_servers_by_their_agents_streams(servers: Servers, where: P
         wait_until(lambda: share() > 0.6)
 
 
-@alone
 def test_counters_count_each_server_s_answers_and_cpu(servers: Servers) -> None:
     servers.rest()
     before = servers.read()
@@ -153,23 +152,21 @@ def test_counters_count_each_server_s_answers_and_cpu(servers: Servers) -> None:
     assert after[1].cpu_s > before[1].cpu_s
 
 
-@alone
 def test_a_burnt_server_is_at_its_limit_and_the_other_is_idle(servers: Servers) -> None:
     servers.rest()
-    began = servers.read()
     servers.burn("server-1", 60, 2)
-    wait_until(lambda: utilization(began[0], servers.read()[0]) > 0.1)
+    wait_until_used(servers, 0.1)
     before = servers.read()
-    time.sleep(2)
+    wait_until_used(servers, 0.3)
     burnt, idle = map(utilization, before, servers.read())
-    # On a busy machine it gets less than its limit, and more than an idle one needs.
-    assert idle < 0.05 < burnt < 0.45
+    # Its limit is 0.3 cores. On a busy machine it gets less, and takes longer for the same.
+    assert burnt < 0.45
+    assert idle < 0.05
     servers.rest()
     assert b'"burners":0' in get(servers.addresses["server-1"], "/healthz")[1]
     servers.check()
 
 
-@alone
 def test_workers_that_are_held_are_free_again_at_rest(servers: Servers) -> None:
     servers.rest()
     wait_until(lambda: servers.read()[0].pool_utilization == 0)  # the agent's next sample says so
@@ -181,22 +178,25 @@ def test_workers_that_are_held_are_free_again_at_rest(servers: Servers) -> None:
     assert servers.read()[1].pool_utilization is None
 
 
-@alone
-def test_the_cpu_time_of_a_burner_that_ended_stays(servers: Servers) -> None:
+def test_the_cpu_time_of_a_burner_that_ended_stays(servers: Servers, where: Place) -> None:
     servers.rest()
     seen = [servers.read()[1].cpu_s]
+    server = psutil.Process(int((where.folder / "server-2.pid").read_text()))
     servers.burn("server-2", 1, 2)
-    wait_until(lambda: servers.read()[1].cpu_s > seen[0] + 0.05)
-    deadline_s = time.monotonic() + 2
-    while time.monotonic() < deadline_s:
+    wait_until(lambda: len(server.children()) == 2)
+    burners = server.children()
+
+    def ended() -> bool:
         seen.append(servers.read()[1].cpu_s)
-        time.sleep(0.01)
+        return all(burner.status() == psutil.STATUS_ZOMBIE for burner in burners)
+
+    wait_until(ended)
+    assert seen[-1] > seen[0] + 0.01  # the start of two burners alone takes more
     get(servers.addresses["server-2"], "/healthz")  # it reaps them now
     seen.append(servers.read()[1].cpu_s)
     assert seen == sorted(seen)
 
 
-@alone
 def test_check_reports_a_refused_burn(servers: Servers) -> None:
     servers.burn("server-1", 1, 99)
 
@@ -210,7 +210,6 @@ def test_check_reports_a_refused_burn(servers: Servers) -> None:
     wait_until(refused)
 
 
-@alone
 def test_capacity_is_measured_and_a_path_that_is_not_counted_is_refused(servers: Servers) -> None:
     servers.rest()
     # 0.4 cores; a request costs between 0.2 and 20 ms on any machine.
@@ -270,7 +269,6 @@ def test_a_limit_that_drifts_is_the_group_s_quota_and_what_the_agent_reads(
         wait_until(lambda: cores() == 0.1)
 
 
-@alone
 def test_a_full_slow_disk_reads_as_busy_and_an_idle_one_as_idle(tmp_path: Path, programs: Programs) -> None:
     slow = (Server(name="server-1", cpu_cores=None, weight=1, disk_ops_per_s=20.0),)
     where = place(tmp_path, programs, servers=1)
@@ -312,7 +310,6 @@ def test_static_servers_answer_at_once_on_all_addresses(tmp_path: Path, programs
     wait_until(lambda: started_from(tmp_path) == [])
 
 
-@alone
 def test_a_taken_port_is_an_error_that_names_the_server_and_ends_the_rest(
     tmp_path: Path, programs: Programs, servers: Servers
 ) -> None:
