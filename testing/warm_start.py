@@ -6,7 +6,8 @@ an agent.
 `Popen` is `subprocess.Popen` for commands of the form `[sys.executable, "-m", module, *arguments]`, if the
 module can be forked; other commands start as ever. The child runs the same `main` with its own arguments,
 environment and descriptors. It differs in what Linux keeps of the command: /proc/PID/cmdline is that of the
-process it was forked from. Tests of that, of imports, and of the whole cluster start the program itself.
+process it was forked from. Tests of that, of imports, and of the whole cluster start the program itself; the
+lab's command, which starts the cluster, may be forked.
 
     pytest workers --- a socket: arguments, environment, descriptors --> forking process --- fork --> program
           ^------------- a pipe for each program: its pid, then its status --------'
@@ -31,8 +32,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from testing.waiting import PATIENCE_S
 
@@ -47,6 +49,12 @@ FORKED = {
     ),
     "steelyard_agent": ("steelyard_agent.__main__", "main", ("steelyard_agent.outputs.http_server",)),
     "steelyard_reporter": ("steelyard_reporter.__main__", "main", ()),
+    "steelyard_loadtest": (
+        "steelyard_loadtest.console_scripts",
+        "loadtest",
+        ("steelyard_loadtest.cluster.command", "steelyard_loadtest.demo.command", "matplotlib.pyplot"),
+    ),
+    "steelyard_loadtest.server": ("steelyard_loadtest.server.__main__", "main", ("uvloop", "httptools")),
 }
 
 # Linux allows datagrams of 208 kB by default. Arguments and environment of a test are some 5 kB.
@@ -120,14 +128,18 @@ class Popen(subprocess.Popen[Any]):
 
 
 def run(
-    command: list[str], *, before: str = "", env: dict[str, str] | None = None
+    command: list[str],
+    *,
+    before: str = "",
+    env: dict[str, str] | None = None,
+    patience_s: float = PATIENCE_S,
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end, like subprocess.run with its output as text; `before` is Python for it."""
     environment = (dict(os.environ) if env is None else env) | {BEFORE: before}
     pipe = subprocess.PIPE
     with Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, env=environment) as it:
         try:
-            out, error = it.communicate(timeout=PATIENCE_S)
+            out, error = it.communicate(timeout=patience_s)
         except subprocess.TimeoutExpired:
             it.kill()
             raise
@@ -234,7 +246,26 @@ def serve(descriptor: int) -> None:
         for number in (1, 2)
     )
     sys.argv = [str(sys.modules[holder].__file__), *arguments]
-    sys.exit(main())
+    _run_and_end(main)
+
+
+def _run_and_end(main: Callable[[], int | None]) -> NoReturn:
+    """Run the program, and end as the interpreter does, but without freeing all modules.
+
+    That would copy the pages that they share with the forking process.
+    """
+    try:
+        status: object = main()
+    except SystemExit as ended:
+        status = ended.code
+    if status is None or isinstance(status, int):
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        with contextlib.suppress(OSError, ValueError):  # if a stream fails, the interpreter reports it
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit((status or 0) & 0xFF)
+    sys.exit(status)  # type: ignore[arg-type]
 
 
 def _asked(descriptor: int) -> tuple[bytes, list[int]] | None:
