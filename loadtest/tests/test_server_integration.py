@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,8 +16,10 @@ from typing import Any
 import psutil
 import pytest
 from steelyard_loadtest.cluster.processes import wait_ended
+from steelyard_loadtest.machine.child_process import cpu_seconds
 from steelyard_loadtest.server.work import MOST_LATE_S
 
+from testing import warm_start
 from testing.daemons import free_port
 from testing.waiting import PATIENCE_S, wait_until
 
@@ -27,9 +28,8 @@ pytestmark = pytest.mark.integration
 MODULE = [sys.executable, "-m", "steelyard_loadtest.server"]
 LIMIT_CORES = 0.2
 
-# Part of a burner's limit on a machine with a load of 25, where each process gets a twelfth of a core.
-HARDLY = 0.1
-MEASURED_S = 3.0  # 0.6 s of CPU: 60 of the kernel's clock ticks
+BURNT_S = 0.4  # 40 of the kernel's clock ticks
+MEASURED_S = 3.0
 V1_CPU = Path("/sys/fs/cgroup/cpu")
 
 WITHOUT_GROUPS = ("unshare", "--mount", "sh", "-c", 'umount -lR /sys/fs/cgroup && exec "$@"', "sh")
@@ -43,7 +43,7 @@ class Running:
         self.port = free_port()
         self.log = folder / f"{name}-{self.port}.log"
         with self.log.open("w") as log:
-            self.process = subprocess.Popen(
+            self.process = warm_start.Popen(
                 [*within, *MODULE, "--name", name, "--port", str(self.port), *flags], stderr=log
             )
         self.seen = psutil.Process(self.process.pid)
@@ -90,10 +90,11 @@ Start = Callable[..., Running]
 
 def burning_share(server: Running) -> float:
     """Burn with two workers and return the CPU seconds used as a part of those allowed."""
-    assert server.request("/burn?seconds=60&workers=2", "POST")[0] == 202
+    assert server.request("/burn?seconds=600&workers=2", "POST")[0] == 202
     wait_until(lambda: len(server.seen.children()) == 2)
     before_s, began_s = server.cpu_seconds(), time.monotonic()
-    time.sleep(MEASURED_S)
+    # On a busy machine they get less than their limit, and take longer for the same.
+    wait_until(lambda: server.cpu_seconds() > before_s + BURNT_S)
     used_s, elapsed_s = server.cpu_seconds() - before_s, time.monotonic() - began_s
     return used_s / (LIMIT_CORES * elapsed_s)
 
@@ -277,13 +278,12 @@ def test_burners_end_when_the_server_is_killed(start: Start) -> None:
     assert wait_ended(family, PATIENCE_S) == set()
 
 
-@pytest.mark.alone
 def test_pauses_hold_the_burners_and_the_server_where_no_group_can_be_made(start: Start) -> None:
     within = WITHOUT_GROUPS if os.geteuid() == 0 else ()
     server = start("--cpu-limit", str(LIMIT_CORES), within=within)
     said = r"CPU limited to 0\.2 cores by \(no cgroup: (no cpu controller is mounted|not root)\) pauses\n"
     assert re.search(said, server.log.read_text())
-    assert HARDLY < burning_share(server) < 1.5
+    assert burning_share(server) < 1.5
     assert server.json("/healthz")["cpu_limit_cores"] == LIMIT_CORES
     server.request("/burn", "DELETE")
     began_s, before_s = time.monotonic(), server.json("/healthz")["cpu_seconds"]
@@ -294,7 +294,6 @@ def test_pauses_hold_the_burners_and_the_server_where_no_group_can_be_made(start
     assert used_s < LIMIT_CORES * (time.monotonic() - began_s) + 0.1
 
 
-@pytest.mark.alone
 def test_a_busy_wait_and_a_bounded_neighbour_use_their_parts_and_no_more(start: Start) -> None:
     server = start("--cpu-limit", str(LIMIT_CORES), "--limit-by", "pauses")
 
@@ -312,20 +311,21 @@ def test_a_busy_wait_and_a_bounded_neighbour_use_their_parts_and_no_more(start: 
     assert used("/spin?seconds=60") < 1.2
     (spinner,) = server.seen.children()
     assert os.sched_getscheduler(spinner.pid) == os.SCHED_IDLE
-    assert sum(spinner.cpu_times()[:2]) > 0
+    spun_s = cpu_seconds(spinner.pid)
+    assert spun_s is not None
+    wait_until(lambda: (cpu_seconds(spinner.pid) or 0.0) > spun_s)
     # The neighbour has three tenths, and twenty requests a second need less than half.
     assert 0.1 < used("/burn?seconds=60&workers=1&percent=30") < 0.9
     assert server.request("/spin", "POST", {"Via": "1.1 somebody"})[0] == 403
 
 
-@pytest.mark.alone
 @pytest.mark.skipif(not os.access(V1_CPU, os.W_OK), reason="no control group can be made here")
 def test_a_cgroup_holds_the_server_and_its_burners_and_is_gone_at_the_end(start: Start) -> None:
     server = start("--cpu-limit", str(LIMIT_CORES))
     group = re.search(r"CPU limited to 0\.2 cores by cgroup (\S+)", server.log.read_text())
     assert group is not None, server.log.read_text()
     assert str(server.process.pid) in (Path(group[1]) / "cgroup.procs").read_text().split()
-    assert HARDLY < burning_share(server) < 1.5
+    assert burning_share(server) < 1.5
     assert server.end() == 0
     assert not Path(group[1]).exists()
 
@@ -333,25 +333,13 @@ def test_a_cgroup_holds_the_server_and_its_burners_and_is_gone_at_the_end(start:
 def test_a_taken_port_is_one_line_and_status_1() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = subprocess.run(
-            [*MODULE, "--name", "server-1", "--port", str(port)],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        done = warm_start.run([*MODULE, "--name", "server-1", "--port", str(port)])
     assert done.returncode == 1
     assert done.stderr == f"server-1: cannot listen on 127.0.0.1 port {port}: Address already in use\n"
 
 
 def test_an_address_of_another_machine_is_one_line_and_status_1() -> None:
-    done = subprocess.run(
-        [*MODULE, "--name", "server-1", "--port", "0", "--host", "192.0.2.1"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = warm_start.run([*MODULE, "--name", "server-1", "--port", "0", "--host", "192.0.2.1"])
     assert done.returncode == 1
     assert re.fullmatch(r"server-1: cannot listen on 192\.0\.2\.1 port 0: [A-Z][a-z ]+\n", done.stderr)
 

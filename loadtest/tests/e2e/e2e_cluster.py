@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from testing import warm_start
 from testing.daemons import free_port
 
 COMMAND = [sys.executable, "-m", "steelyard_loadtest"]
@@ -34,5 +35,4 @@ class Cluster:
 
     def command(self, action: str) -> subprocess.CompletedProcess[str]:
         """Run `steelyard-loadtest cluster ACTION`."""
-        command = [*COMMAND, "cluster", action, *self.flags]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        return warm_start.run([*COMMAND, "cluster", action, *self.flags], patience_s=120)

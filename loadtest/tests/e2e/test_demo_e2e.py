@@ -11,6 +11,7 @@ import pytest
 from steelyard_loadtest.cluster.processes import wait_ended
 from steelyard_loadtest.scenario.algorithms import DEFAULT
 
+from testing import warm_start
 from testing.waiting import PATIENCE_S, wait_until
 
 from .e2e_cluster import COMMAND, Cluster
@@ -47,8 +48,7 @@ def assert_png(file: Path) -> None:
 
 
 def test_a_demo_loads_burns_and_leaves_tables_figures_and_plot(cluster: Cluster, tmp_path: Path) -> None:
-    command = demo(cluster, tmp_path, "--seconds", "9")
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=150)
+    done = warm_start.run(demo(cluster, tmp_path, "--seconds", "9"), patience_s=150)
     assert done.returncode == 0, done.stderr
     assert burners(cluster) == 0
 
@@ -71,8 +71,8 @@ def test_a_demo_loads_burns_and_leaves_tables_figures_and_plot(cluster: Cluster,
 def test_ctrl_c_during_the_second_burn_keeps_the_first_load_and_stops_burning(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    command = demo(cluster, tmp_path, "--seconds", "12")
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+    command = demo(cluster, tmp_path, "--seconds", "9")
+    with warm_start.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
         assert run.stderr
         assert any(line.endswith(" failed\n") for line in run.stderr), "the first load did not end"
         wait_until(lambda: burners(cluster))
@@ -91,8 +91,7 @@ def test_ctrl_c_during_the_second_burn_keeps_the_first_load_and_stops_burning(
 
 
 def test_a_cluster_that_is_not_up_is_one_line_with_the_remedy(tmp_path: Path) -> None:
-    command = demo(Cluster(tmp_path), tmp_path / "out")
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = warm_start.run(demo(Cluster(tmp_path), tmp_path / "out"))
     assert done.returncode == 1
     assert re.fullmatch(
         r"steelyard-loadtest demo: the load balancer is not well \(.+\); start the cluster: make up\n",
