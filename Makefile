@@ -10,7 +10,7 @@ QUIET := $(shell awk '{ split($$4, running, "/"); print running[1] < 6 ? "yes" :
 endif
 export QUIET
 
-.PHONY: help setup setup-tests up down status demo test spec unit unit-quick unit-controller unit-lab unit-api unit-other unit-models unit-laws unit-simulator integration integration-short integration-nginx integration-programs integration-long alone e2e check check-computing check-daemons lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law report sim chaos soak fuzz audit law-cases law-burns law-rarely-asked plot-law versions findings release images clean compose-up compose-down compose-test kubernetes-test
+.PHONY: help setup setup-tests up down status demo test spec unit unit-quick unit-controller unit-lab unit-api unit-other unit-models unit-laws unit-simulator integration integration-short integration-nginx integration-programs integration-long e2e check check-computing check-daemons lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law report sim chaos soak fuzz audit law-cases law-burns law-rarely-asked plot-law versions findings release images clean compose-up compose-down compose-test kubernetes-test
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,15 +74,14 @@ unit-laws:
 unit-simulator:
 	nice -n 19 $(UNIT) $(SIMULATOR)
 
-# Hypothesis' plugin reads the syntax trees of all imported modules in each worker, for half a second of CPU.
-DAEMONS := $(BIN)/pytest -q --reruns 1 -p no:hypothesispytest
+# Hypothesis' plugin reads the syntax trees of all imported modules, for half a second of CPU.
+DAEMONS := $(BIN)/python -m pytest -q --reruns 1 -p no:hypothesispytest -p no:xdist -p testing.forked_workers
 
 integration:  ## run tests with real memcached, redis and nginx on free ports
 	@$(MAKE) --no-print-directory --jobs $(if $(filter yes,$(QUIET)),3,1) integration-short integration-long
-	@$(MAKE) --no-print-directory alone
 
-# Each worker imports and collects all tests of its run, so there are two runs.
-SHORT := -n $(if $(filter yes,$(QUIET)),3,4) --dist worksteal -m "integration and not long and not alone"
+# Two runs collect on both CPUs.
+SHORT := --forks $(if $(filter yes,$(QUIET)),3,4) -m "integration and not long"
 
 integration-short: integration-nginx integration-programs
 
@@ -93,10 +92,7 @@ integration-programs:
 	STEELYARD_TESTS_PORTS=26000-31999 $(DAEMONS) $(SHORT) --ignore-glob='openresty/tests/*'
 
 integration-long:
-	STEELYARD_TESTS_PORTS=8000-13999 $(DAEMONS) -n 3 -m "integration and long"
-
-alone:  ## run tests that measure CPU or time, with nothing else beside them
-	$(DAEMONS) -n 3 --dist loadfile -m "integration and alone"
+	STEELYARD_TESTS_PORTS=8000-13999 $(DAEMONS) --forks 3 -m "integration and long"
 
 # These tests share one cluster, so they run one after the other.
 e2e:  ## test the whole cluster: burn a server and its share falls; stop and it returns
@@ -115,7 +111,6 @@ check-computing:
 
 check-daemons:
 	@$(MAKE) --no-print-directory integration-short integration-long e2e
-	@$(MAKE) --no-print-directory alone
 
 lint:  ## run ruff, luacheck and the lint of English
 	$(BIN)/ruff check .
