@@ -2,6 +2,7 @@
 
 import csv
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -94,6 +95,8 @@ def test_ctrl_c_leaves_figures_and_nothing_running_and_the_next_run_goes_on_ther
     assert first.returncode == 130, said
     assert "interrupted" in said
     assert [row["algorithm"] for row in rows(tmp_path / "results")] == ["nginx-rr"]
+    capacity = (tmp_path / "results/trials/two/capacity.json").read_text()
+    assert "Machine" in (tmp_path / "results/conditions.json").read_text()
     # Processes that the kernel ends with their parent end a moment after it.
     deadline = time.monotonic() + PATIENCE_S
     while (left := processes_of(temporary)) and time.monotonic() < deadline:
@@ -104,10 +107,13 @@ def test_ctrl_c_leaves_figures_and_nothing_running_and_the_next_run_goes_on_ther
     said, _ = second.communicate(timeout=PATIENCE_S)
     assert second.returncode == 0, said
     assert "lua-resty-balancer" in said  # that picker is missing, and is reported
+    assert re.search(r"two: capacity \d+ requests/s, the median of 5 measurements \(.*\), as before", said)
+    assert (tmp_path / "results/trials/two/capacity.json").read_text() == capacity
     by_name = {row["algorithm"]: row for row in rows(tmp_path / "results")}
     assert set(by_name) == {"nginx-rr", "nginx-ip_hash", "steelyard-steelyard-vnswrr2"}
     for row in by_name.values():
         assert int(row["requests"]) > 50
+        assert abs(int(row["requests"]) - int(by_name["nginx-rr"]["requests"])) <= 1
         assert row["failures"] == "0"
         assert float(row["p99_ms"]) >= float(row["p50_ms"]) > 0
         assert float(row["balancer_cpu_us_per_request"]) > 0

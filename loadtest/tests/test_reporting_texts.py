@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from jinja2 import UndefinedError
 from steelyard_loadtest.reporting import flags, wording
+from steelyard_loadtest.reporting.conditions import kept, recorded
 from steelyard_loadtest.reporting.csv_text import Field, csv_text, names_of
 from steelyard_loadtest.reporting.exit_status import INTERRUPTED, exit_status
 from steelyard_loadtest.reporting.markdown import as_section, bullets, document, image
@@ -82,6 +83,16 @@ def test_a_report_leaves_out_what_is_empty() -> None:
 def test_a_report_on_a_page_is_one_level_down_and_has_its_plots_elsewhere() -> None:
     made = as_section("# Title\n\n## Part\n![x](plots/x.png)\n", "plots", "plots/page")
     assert made == "### Part\n![x](plots/page/x.png)\n"
+
+
+def test_conditions_of_several_runs_into_a_folder_stand_beside_each_other(tmp_path: Path) -> None:
+    first = {"Command": "`a; b`", "Date": "Monday", "Machine": "2 cores"}
+    assert recorded(tmp_path) == {}
+    assert kept(tmp_path, first, new=True) == first
+    second = {**first, "Date": "Tuesday", "Limits": "quotas"}
+    for _ in range(2):
+        assert kept(tmp_path, second, new=True) == {**second, "Date": "Monday; Tuesday"}
+    assert kept(tmp_path, {"Date": "Friday"}, new=False)["Date"] == "Monday; Tuesday"
 
 
 def test_the_same_report_goes_to_a_folder_and_between_the_marks_of_a_page(tmp_path: Path) -> None:

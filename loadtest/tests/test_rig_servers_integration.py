@@ -213,9 +213,11 @@ def test_check_reports_a_refused_burn(servers: Servers) -> None:
 def test_capacity_is_measured_and_a_path_that_is_not_counted_is_refused(servers: Servers) -> None:
     servers.rest()
     # 0.4 cores; a request costs between 0.2 and 20 ms on any machine.
-    assert 20 < servers.capacity_per_s("/") < 2000
+    capacity = servers.capacity("/", times=2)
+    assert len(capacity.goes_per_s) == 2
+    assert 20 < capacity.per_s < 2000
     with pytest.raises(SetupError, match="/healthz"):
-        servers.capacity_per_s("/healthz")
+        servers.capacity("/healthz")
 
 
 def test_an_ended_server_is_reported_with_its_last_words_and_nothing_stays(
@@ -297,7 +299,7 @@ def test_a_full_slow_disk_reads_as_busy_and_an_idle_one_as_idle(tmp_path: Path, 
             ended.set()
             for user in users:
                 user.join()
-        assert servers.capacity_per_s("/io") == pytest.approx(20)
+        assert servers.capacity("/io", times=1).per_s == pytest.approx(20)
 
 
 def test_static_servers_answer_at_once_on_all_addresses(tmp_path: Path, programs: Programs) -> None:
@@ -306,7 +308,7 @@ def test_static_servers_answer_at_once_on_all_addresses(tmp_path: Path, programs
         assert (servers.read(), servers.means) == ((), "no limits")
         servers.rest()
         with pytest.raises(SetupError, match="give levels"):
-            servers.capacity_per_s("/")
+            servers.capacity("/")
     wait_until(lambda: started_from(tmp_path) == [])
 
 

@@ -5,6 +5,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 from steelyard_loadtest import generators
 from steelyard_loadtest.compare.schedule import START_S, trial_s, visits
@@ -12,6 +13,7 @@ from steelyard_loadtest.compare.store import Store
 from steelyard_loadtest.machine import network
 from steelyard_loadtest.machine.errors import ProgramError, SetupError
 from steelyard_loadtest.machine.programs import Programs
+from steelyard_loadtest.measurements.capacity import Capacity
 from steelyard_loadtest.measurements.trials import Measured, Missing, Results, Trial
 from steelyard_loadtest.reporting.progress import Progress
 from steelyard_loadtest.reporting.wording import duration
@@ -49,6 +51,8 @@ def _measure(
 ) -> None:
     here = _those_here(scenario, programs, results, progress)
     results.measured += store.all(scenario.name)
+    if scenario.load.of_capacity and (known := store.capacity(scenario)):
+        results.capacities[scenario.name] = known
     done = {entry.trial for entry in results.measured}
     new = [
         (name, [trial for trial in trials if trial not in done]) for name, trials in visits(scenario, here)
@@ -63,9 +67,9 @@ def _measure(
             progress.say(f"{scenario.name}: {len(scenario.servers)} servers are up; {servers.means}")
             rates = {}
             if scenario.load.of_capacity:
-                capacity = servers.capacity_per_s(scenario.path)
-                progress.say(f"{scenario.name}: the servers can do {capacity:.0f} requests/s together")
-                rates = {level: max(round(level * capacity, 1), 1.0) for level in scenario.load.levels}
+                capacity = capacity_of(scenario, store, servers, progress)
+                results.capacities[scenario.name] = capacity
+                rates = capacity.rates(scenario.load.levels)
             broken: set[str] = set()
             for name, trials in todo:
                 if name in broken:
@@ -78,6 +82,26 @@ def _measure(
                 if why is not None:
                     broken.add(name)
                     results.missing.append(Missing(scenario=scenario.name, algorithm=name, why=why))
+
+
+class MeasuringServers(Protocol):
+    """Servers whose capacity can be measured."""
+
+    def capacity(self, path: str) -> Capacity:
+        """Measure it for requests to `path`. Raises SetupError."""
+
+
+def capacity_of(scenario: Scenario, store: Store, servers: MeasuringServers, progress: Progress) -> Capacity:
+    """Return the capacity of the folder's trials; measure and keep it, if there are none yet.
+
+    Trials of one folder are compared, so that their loads have to be parts of the same capacity. Raises
+    SetupError.
+    """
+    known = store.capacity(scenario)
+    capacity = known or servers.capacity(scenario.path)
+    store.keep_capacity(scenario, capacity)
+    progress.say(f"{scenario.name}: capacity {capacity}{', as before' if known else ''}")
+    return capacity
 
 
 def _visit(
@@ -96,6 +120,8 @@ def _visit(
                 store.save(entry)
                 results.measured.append(entry)
                 results.new += 1
+                if results.new == 1:
+                    store.note(results.conditions)
                 progress.end(_summary(entry), expected_s=expected_s)
                 time.sleep(load.cool_down_s)
     except ProgramError as error:

@@ -148,9 +148,9 @@ def _measure(cluster: Cluster, out: Path, results: Results) -> str:
         Progress(sys.stderr, steps=len(scenario.algorithms), expected_s=seconds) as progress,
     ):
         progress.say(f"Look on: http://127.0.0.1:{cluster.api_port}/")
-        capacity = servers.capacity_per_s(scenario.path)
-        rate_per_s = round(capacity * TARGET_UTILIZATION)
-        text = f"{rate_per_s} requests/s, with a capacity of {capacity:.0f}"
+        capacity = servers.capacity(scenario.path)
+        rate_per_s = round(capacity.per_s * TARGET_UTILIZATION)
+        text = f"{rate_per_s} requests/s, with a capacity of {capacity}"
         progress.say(text)
         for name in scenario.algorithms:
             progress.begin(BY_NAME[name].title)

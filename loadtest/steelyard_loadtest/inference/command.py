@@ -10,7 +10,7 @@ from steelyard_loadtest.inference import session
 from steelyard_loadtest.inference.contenders import BY_NAME, scenario
 from steelyard_loadtest.inference.page import page
 from steelyard_loadtest.machine import find_programs, network
-from steelyard_loadtest.reporting.conditions import conditions, kept
+from steelyard_loadtest.reporting.conditions import CONDITIONS, conditions, kept
 from steelyard_loadtest.reporting.publish import check_page, fill_page, write_page
 
 MARKS = "inference"
@@ -34,6 +34,7 @@ def run(options: argparse.Namespace) -> None:
     out = options.out or Path("loadtest-results") / (f"{name}-quick" if options.quick else name)
     if options.again:
         shutil.rmtree(out / session.TRIALS, ignore_errors=True)
+        (out / CONDITIONS).unlink(missing_ok=True)
     before = session.measured(wanted, options.trace, out)
     runs, missing = session.run(wanted, options.trace, out, programs)
     asked = f"`{options.trace.name}`" if options.trace else "conversations as Mooncake's, generated"

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from steelyard_loadtest.measurements.capacity import Capacity
 from steelyard_loadtest.scenario.definition import Scenario, Server
 
 PERCENTILES = {"p50_ms": 0.5, "p75_ms": 0.75, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
@@ -125,14 +126,16 @@ class Missing:
 class Results:
     """All results of a comparison so far: every finished trial, and the missing ones with reasons.
 
-    limits: how the servers' limits were held, a sentence a scenario. conditions: in the order of the page:
-    command, machine, versions, limits, date, load average before.
+    limits      how the servers' limits were held, a sentence a scenario
+    capacities  the servers', by each scenario whose levels are parts of it
+    conditions  in the order of the page: command, date, machine, load average before, versions, limits
     """
 
     scenarios: tuple[Scenario, ...]
     measured: list[Measured] = field(default_factory=list)
     missing: list[Missing] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)
+    capacities: dict[str, Capacity] = field(default_factory=dict)
     conditions: Mapping[str, str] = field(default_factory=dict)
     new: int = 0
     """Trials that were measured now, and not by an earlier run into the same folder."""

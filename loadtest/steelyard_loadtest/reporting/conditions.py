@@ -16,6 +16,11 @@ import psutil
 from steelyard_loadtest.reporting.publish import write_text
 
 ANSWERS_WITHIN_S = 20.0
+CONDITIONS = "conditions.json"
+"""The file of a results folder."""
+
+BETWEEN = "; "
+
 UNKNOWN, MISSING = "of an unknown version", "missing"
 
 
@@ -56,11 +61,33 @@ def _output_of(*command: str) -> str:
     return done.stdout + done.stderr
 
 
-def kept(out: Path, now: dict[str, str], *, new: bool) -> dict[str, str]:
-    """Return the conditions of the figures in `out`: the present ones, if any figure is new."""
-    file = out / "conditions.json"
-    if not new and file.exists():
-        earlier: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
+def kept(out: Path, now: Mapping[str, str], *, new: bool) -> dict[str, str]:
+    """Return the conditions of the figures in `out`, and the present ones beside them if any figure is new.
+
+    The figures of a folder may be of several runs, on several days.
+    """
+    file = out / CONDITIONS
+    earlier = recorded(out)
+    if earlier and not new:
         return earlier
-    write_text(file, json.dumps(now, indent=1))
-    return now
+    both = joined(earlier, now)
+    write_text(file, json.dumps(both, indent=1))
+    return both
+
+
+def recorded(out: Path) -> dict[str, str]:
+    """Return the conditions of the figures in `out`; empty if there are none."""
+    try:
+        known: dict[str, str] = json.loads((out / CONDITIONS).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    return known
+
+
+def joined(earlier: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
+    """Return the different values of each condition, in the order of time, with `; ` between them."""
+    values = {name: earlier[name].split(BETWEEN) if name in earlier else [] for name in {**now, **earlier}}
+    return {
+        name: BETWEEN.join(dict.fromkeys([*own, *filter(None, now.get(name, "").split(BETWEEN))]))
+        for name, own in values.items()
+    }

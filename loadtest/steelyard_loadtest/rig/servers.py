@@ -21,6 +21,7 @@ from steelyard_loadtest.machine import http_ask
 from steelyard_loadtest.machine.child_process import Process, wait_until
 from steelyard_loadtest.machine.errors import ProgramError, SetupError
 from steelyard_loadtest.machine.network import divide_cpus
+from steelyard_loadtest.measurements.capacity import Capacity
 from steelyard_loadtest.measurements.trials import Reading
 from steelyard_loadtest.rig import cpu_limits
 from steelyard_loadtest.rig.answering_servers import start_answering
@@ -45,8 +46,14 @@ IDLE_UTILIZATION = 0.1
 """Part of the limit (or of a core). An idle server takes some hundredths, for health checks and its clock."""
 
 IDLE_OVER_S = 0.5
-CALIBRATION_REQUESTS = 100
-"""0.1 s of CPU, enough for 5 %. A third more are sent before, because the first ones cost more."""
+CALIBRATIONS = 5
+"""Short measurements of the capacity. A disturbance of a second spoils one or two, and not their median."""
+
+CALIBRATION_REQUESTS = 60
+"""To each server in each of them: 0.05 to 0.1 s of CPU."""
+
+FIRST_REQUESTS = 32
+"""They are sent before, because the first ones cost more."""
 
 CONNECTIONS = 4
 """Connections to each server while the cost is measured. Some requests then wait, as under load; waking up
@@ -197,13 +204,16 @@ class Servers:
                 return
             before = now
 
-    def capacity_per_s(self, path: str) -> float:
-        """Measure and return the servers' capacity for `path`, in requests a second. Raises SetupError."""
+    def capacity(self, path: str, times: int = CALIBRATIONS) -> Capacity:
+        """Measure the servers' capacity for `path`, this number of times. Raises SetupError."""
         if self._scenario.static:
             raise SetupError(
                 f"{self._scenario.name}: static servers have no capacity: give levels, not parts"
             )
-        self._ask_each(_load, path, CALIBRATION_REQUESTS // 3 // CONNECTIONS, times=CONNECTIONS)
+        self._ask_each(_load, path, FIRST_REQUESTS // CONNECTIONS, times=CONNECTIONS)
+        return Capacity(goes_per_s=tuple(self._capacity_per_s(path) for _ in range(times)))
+
+    def _capacity_per_s(self, path: str) -> float:
         before = self.read()
         self._ask_each(_load, path, CALIBRATION_REQUESTS // CONNECTIONS, times=CONNECTIONS)
         costs_s = {}

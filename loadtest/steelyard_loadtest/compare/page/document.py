@@ -88,6 +88,10 @@ BUSY = 0.8
 """A generator that uses more of its one core makes requests wait for itself."""
 
 
+UNSURE = 0.1
+"""Servers at 60 % of the capacity are at 54 to 66 % then, which changes a p99 by more than its noise."""
+
+
 def page_text(results: Results, views: Sequence[View], figures: Mapping[str, Sequence[str]]) -> str:
     """Put the page together; `figures` are the drawn plots, in Markdown, by scenario."""
     definitions = text_columns(
@@ -134,6 +138,7 @@ def _section(view: View, figures: Sequence[str]) -> str:
         "Source": scenario.source,
         "Servers": scenario_text.servers_text(scenario),
         "Load": scenario_text.load_text(scenario.load),
+        **({"Capacity": str(view.capacity)} if view.capacity else {}),
         "In each trial": scenario_text.events_text(scenario),
         "Again": f"`{scenario_text.command(scenario)}`",
     }
@@ -168,6 +173,12 @@ def remarks(view: View) -> Iterator[str]:
         yield (
             "One repeat: there is no deviation, and differences of about ten percent may be noise."
             " Full scenarios repeat."
+        )
+    if view.capacity and not view.capacity.by_trials and view.capacity.spread > UNSURE:
+        apart = wording.percent(view.capacity.spread)
+        yield (
+            f"The measurements of the capacity are {apart} apart. Each level's part of the capacity is as"
+            " uncertain."
         )
     for level in view.levels:
         where = scenario_text.level(load, level)

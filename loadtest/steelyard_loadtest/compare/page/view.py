@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from steelyard_loadtest.compare.page import scenario_text
 from steelyard_loadtest.figures.trial_figures import Summary, figures, summarize
 from steelyard_loadtest.figures.verdict import Verdict, verdicts
+from steelyard_loadtest.measurements.capacity import Capacity
 from steelyard_loadtest.measurements.trials import Measured, Missing, Results
 from steelyard_loadtest.reporting.plot_style import COLORS
 from steelyard_loadtest.reporting.statistics import Spread
@@ -21,13 +22,17 @@ MOST_PANELS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """A scenario and its results; summaries are in the scenario's order of algorithms."""
+    """A scenario and its results; summaries are in the scenario's order of algorithms.
+
+    capacity: the servers', if levels are parts of it.
+    """
 
     scenario: Scenario
     measured: tuple[Measured, ...]
     summaries: tuple[Summary, ...]
     verdicts: tuple[Verdict, ...]
     missing: tuple[Missing, ...]
+    capacity: Capacity | None = None
 
     @property
     def levels(self) -> list[float]:
@@ -74,6 +79,7 @@ def _view(scenario: Scenario, results: Results) -> View:
         summaries=tuple(summaries),
         verdicts=tuple(verdicts(summaries)),
         missing=tuple(dict.fromkeys(entry for entry in results.missing if entry.scenario == scenario.name)),
+        capacity=results.capacities.get(scenario.name),
     )
 
 
