@@ -314,7 +314,7 @@ def test_a_reader_is_warned() -> None:
     busy = replace(busy, outcome=replace(busy.outcome, generator_cpu_utilization=0.93))
     (view,) = views(results(busy, scenarios=(REPORT,)))
     warnings = " ".join(remarks(view))
-    assert "1 of 12 trials" in warnings
+    assert "1 of 11 trials" in warnings
     assert "One repeat" in warnings
     assert "generator used over 0.8 of a core with nginx round robin" in warnings
 

@@ -1,6 +1,7 @@
 """The style of all plots: type, grid, colours, scales, legends; and small PNG files (matplotlib)."""
 
 import io
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from steelyard_protocol import whole_file
 # Okabe and Ito's palette, which the colour-blind can distinguish. Ours is orange, and nginx is blue.
 ORANGE, BLUE, GREEN, PINK = "#D55E00", "#0072B2", "#009E73", "#CC79A7"
 YELLOW, SKY, BLACK = "#E69F00", "#56B4E9", "#000000"
+PALE_ORANGE = "#E69E66"
 COLORS = (ORANGE, BLUE, GREEN, PINK, YELLOW, SKY, BLACK)
 PROGRAMS = {
     "steelyard": ORANGE,
@@ -44,8 +46,11 @@ DPI = 120
 DECADES_FROM = 6.0
 """A wider range is drawn on a log scale, because its least would be a line on the axis."""
 
-MANY_DECADES = 300.0
-"""Over a wider range the labels of 2 and 5 would touch."""
+LABEL_IN = {"x": 0.5, "y": 0.17}
+"""Room for a figure of five digits along an axis."""
+
+LABELLED = (((1, 2, 5), 0.301), ((1, 3), 0.477), ((1,), 1.0))
+"""The labelled figures of a decade, and the shortest distance of two of them in decades."""
 
 SETTINGS: dict[Any, Any] = {
     "font.size": 9,
@@ -123,13 +128,24 @@ def spans_decades(values: Sequence[float]) -> bool:
 
 
 def log_scale(axes: Axes, which: Literal["x", "y"], values: Sequence[float]) -> None:
-    """Make an axis logarithmic, with plain numbers at 1, 2 and 5, or at tens where there are many decades."""
+    """Make an axis logarithmic, with plain numbers at 1, 2 and 5, or at fewer if these would touch.
+
+    values: all that are shown, and the axis's limits.
+    """
     axis: Axis = axes.xaxis if which == "x" else axes.yaxis
     (axes.set_xscale if which == "x" else axes.set_yscale)("log")
-    few = max(values) / min(values) < MANY_DECADES
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,)))
+    box = axes.get_window_extent()
+    inches = (box.width if which == "x" else box.height) / axes.figure.dpi
+    decades = math.log10(max(values) / min(values))
+    axis.set_major_locator(LogLocator(subs=labelled(decades, inches, LABEL_IN[which])))
     plain_numbers(axis)
     axis.set_minor_formatter(NullFormatter())
+
+
+def labelled(decades: float, inches: float, label_in: float) -> tuple[int, ...]:
+    """Return the figures of each decade whose labels fit into an axis of this length."""
+    fitting = (figures for figures, apart in LABELLED if apart * inches >= label_in * decades)
+    return next(fitting, LABELLED[-1][0])
 
 
 def plain_numbers(axis: Axis) -> None:

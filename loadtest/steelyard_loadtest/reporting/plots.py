@@ -14,10 +14,14 @@ from typing import Any, Literal
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter
 
 from steelyard_loadtest.reporting import plot_style
 from steelyard_loadtest.reporting.plot_style import FAINT, INK, REFERENCE, Place, canvas, headline
+
+HALO = [withStroke(linewidth=2.5, foreground="white")]
+"""A text on it can be read across a line."""
 
 Scale = Literal["linear", "log", "auto"]
 Style = Mapping[str, Any]
@@ -173,7 +177,7 @@ def _panel(axes: Axes, panel: Panel) -> None:
         axes.set_xticks([], minor=True)
     if not values and panel.empty:
         axes.text(0.5, 0.5, panel.empty, transform=axes.transAxes, ha="center", color=FAINT)
-    _scale(axes, "y", panel.y_scale, values)
+    _scale(axes, "y", panel.y_scale, values, panel.y_limits)
     if panel.y_percent:
         # As many decimals as the tick needs: idle servers use parts of a percent.
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.6g} %"))
@@ -191,7 +195,7 @@ def _row_panel(axes: Axes, panel: RowPanel, names: Sequence[RowName], *, named: 
             _mark(axes, place, mark)
             values += [value for value in (mark.value, mark.low, mark.high) if value is not None]
     axes.set(title=panel.title, xlabel=panel.x_label)
-    _scale(axes, "x", panel.scale, values)
+    _scale(axes, "x", panel.scale, values, panel.limits)
     if panel.limits != (None, None):
         axes.set_xlim(*panel.limits)
     axes.set_ylim(len(panel.rows) - 0.5, -0.5)
@@ -220,6 +224,7 @@ def _mark(axes: Axes, place: int, mark: Mark) -> None:
         axes.annotate(
             mark.text, (max(mark.value, *ends), place), xytext=(7, 0), textcoords="offset points",
             va="center", fontsize=7.5, color=mark.text_color, fontweight="bold" if mark.bold else "normal",
+            path_effects=HALO, zorder=5,
         )  # fmt: skip
 
 
@@ -237,10 +242,16 @@ def _rule(axes: Axes, rule: Rule) -> None:
         )  # fmt: skip
 
 
-def _scale(axes: Axes, which: Literal["x", "y"], scale: Scale, values: Sequence[float]) -> None:
+def _scale(
+    axes: Axes,
+    which: Literal["x", "y"],
+    scale: Scale,
+    values: Sequence[float],
+    limits: tuple[float | None, float | None],
+) -> None:
     positive = [value for value in values if value > 0]
     if positive and (scale == "log" or (scale == "auto" and plot_style.spans_decades(values))):
-        plot_style.log_scale(axes, which, positive)
+        plot_style.log_scale(axes, which, [*positive, *(limit for limit in limits if limit)])
         return
     if scale == "auto":
         axes.set_xlim(left=0) if which == "x" else axes.set_ylim(bottom=0)

@@ -68,8 +68,8 @@ def _wanted(view: View) -> dict[Draw, Figure]:
         draw_p99: (
             "p99",
             "p99 latency of each algorithm",
-            "Dots are medians, bars reach from the lowest to the highest repeat, ± is σ; † means failures."
-            f" The best is at the top; the line is Steelyard's default. {LOOK}",
+            "Dots are medians, bars reach from the lowest to the highest repeat, ± is σ; † is the part that"
+            f" failed. The best is at the top; the line is Steelyard's default. {LOOK}",
         ),
         draw_over_load: (
             "load",
@@ -81,7 +81,8 @@ def _wanted(view: View) -> dict[Draw, Figure]:
         by_role[draw_over_time] = (
             "time",
             "share and CPU utilization of each server, and p99, over time",
-            f"The first repeat at {at}, as a running mean of {SMOOTHED} seconds."
+            f"The first repeat at {at}: shares and CPU as a running mean of {SMOOTHED} seconds, p99 of each"
+            " second. CPU utilization is the part of the server's limit, a neighbour's work included."
             f" There are up to {COLUMNS} algorithms without information about the servers: the default,"
             f" the best online peers, and the commonest.{fair}",
         )

@@ -24,6 +24,12 @@ TICKS = 4
 
 FAILED = "#AA0000"
 
+MARGIN_IN = 0.5
+"""The part of a panel's width that is between it and the next one."""
+
+CHARACTER_IN, BEFORE_IN = 0.06, 0.15
+"""Mean width of a character of 7.5 points, and the distance of a text from its dot."""
+
 
 def draw_p99(file: Path, view: View) -> bool:
     """Draw a panel a level; False, and no file, when no p99 is known."""
@@ -32,26 +38,44 @@ def draw_p99(file: Path, view: View) -> bool:
     if not names:
         return False
     size = (NAMES_IN + PANEL_IN[len(levels)] * len(levels), 0.9 + ROW_IN * len(names))
-    panels = [_panel(view, level, names) for level in levels]
+    panels = [_panel(view, level, names, PANEL_IN[len(levels)] - MARGIN_IN) for level in levels]
     draw(file, [panels], size=size, names=[_name(name) for name in names], sharey=True)
     return True
 
 
-def _panel(view: View, level: float, names: Sequence[str]) -> RowPanel:
+def _panel(view: View, level: float, names: Sequence[str], width_in: float) -> RowPanel:
     values = _ends(view.at(level))
     lowest, highest = min(values), max(values)
     log = spans_decades(values)
     own = view.spread(DEFAULT, level, "p99_ms")
+    rows = [_marks(view.find(name, level), lowest) for name in names]
     return RowPanel(
-        rows=[_marks(view.find(name, level), lowest) for name in names],
+        rows=rows,
         title=scenario_text.level(view.scenario.load, level),
         x_label="p99 latency (ms)",
         scale="log" if log else "linear",
-        # Room for the figures at the right of the dots.
-        limits=(lowest / 1.25, highest * (highest / lowest) ** 0.35) if log else (0, highest * 1.45),
+        limits=limits([mark for row in rows for mark in row], lowest if log else 0, highest, width_in),
         rules=[Rule(at=own.median, axis="x", color=LOOKS[DEFAULT].color, dash="-", width=0.8)] if own else [],
         finish=None if log else lambda axes: axes.xaxis.set_major_locator(MaxNLocator(TICKS)),
     )
+
+
+def limits(marks: Sequence[Mark], lowest: float, highest: float, width_in: float) -> tuple[float, float]:
+    """Return an axis's ends with room for the texts at the right of the marks.
+
+    lowest: 0 for a linear axis, and otherwise the smallest value of a logarithmic one.
+    """
+    begin = math.log(lowest / 1.25) if lowest else 0.0
+
+    def place(value: float) -> float:
+        return math.log(value) if lowest else value
+
+    ends = [place(highest) + 0.05 * (place(highest) - begin)]
+    for mark in marks:
+        text_in = len(mark.text) * CHARACTER_IN + BEFORE_IN
+        right = place(mark.value if mark.high is None else mark.high)
+        ends.append(begin + (right - begin) / (1 - min(text_in / width_in, 0.8)))
+    return (lowest / 1.25, math.exp(max(ends))) if lowest else (0.0, max(ends))
 
 
 def _marks(summary: Summary | None, lowest: float) -> list[Mark]:
@@ -59,7 +83,8 @@ def _marks(summary: Summary | None, lowest: float) -> list[Mark]:
         return []
     p99_ms = summary.metrics.get("p99_ms")
     if p99_ms is None:
-        remark = _failed(summary) or "fewer than 100 answers"
+        failed = _failed(summary)
+        remark = f"{failed} failed" if failed else "fewer than 100 answers"
         return [Mark(value=lowest, marker="", text=remark, text_color=FAILED)]
     look, failed, default = LOOKS[summary.algorithm], _failed(summary), summary.algorithm == DEFAULT
     return [
@@ -81,7 +106,7 @@ def _marks(summary: Summary | None, lowest: float) -> list[Mark]:
 
 def _failed(summary: Summary) -> str:
     failed = summary.failures_part > FAILURES_AT_MOST
-    return f"{wording.small_percent(summary.failures_part)} failed" if failed else ""
+    return wording.small_percent(summary.failures_part) if failed else ""
 
 
 def _name(name: str) -> RowName:

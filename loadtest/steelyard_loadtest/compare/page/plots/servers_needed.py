@@ -13,6 +13,7 @@ from steelyard_loadtest.scenario.algorithms import BY_NAME, DEFAULT
 
 ROW_IN = 0.3
 LEAST_IN = 3.4
+LEGEND_IN = 0.5
 ROOM = 1.25
 """For the numbers at the right of the bars."""
 
@@ -40,18 +41,22 @@ def draw_servers_needed(file: Path, view: View) -> bool:
         title="p99 latency (ms)",
         x_label=f"load, {scenario_text.level_unit(load)}",
         y_scale="log",
-        legend="upper left",
+        finish=lambda axes: axes.set_xticks([level * scale for level in view.levels]),
         rules=[Rule(at=known.bound_ms, text=f"bound: {known.bound_ms:.0f} ms")],
     )
     most = max((need.servers for need in known.each if need.servers is not None), default=1.0)
     bars = RowPanel(
         rows=[_marks(need) for need in known.each],
         title="servers needed for the same load at this p99",
+        x_label="servers",
         scale="linear",
         limits=(0, most * ROOM),
     )
     names = [_name(need.algorithm) for need in known.each]
-    draw(file, [[curves, bars]], size=(11, max(LEAST_IN, 1.1 + ROW_IN * len(names))), names=names)
+    draw(
+        file, [[curves, bars]], size=(11, max(LEAST_IN, 1.1 + ROW_IN * len(names)) + LEGEND_IN), names=names,
+        legend="outside lower center", legend_columns=3,
+    )  # fmt: skip
     return True
 
 
