@@ -166,7 +166,7 @@ sim:  ## run the simulator's quick studies: ns-3, scale, stability, evidence, au
 	@$(BIN)/steelyard-loadtest simulate prequal --quick --out sim-results/prequal
 	@$(BIN)/steelyard-loadtest simulate zones --quick --out sim-results/zones
 
-report:  ## run the load lab's quick set, seven scenarios, and write docs/research/benchmarks.md (20 min)
+report:  ## run the load lab's quick set, seven scenarios, and write docs/research/benchmarks.md (25 min)
 	@scripts/setup --with-bench
 	@$(BIN)/steelyard-loadtest compare all --quick --again --out loadtest-results/quick --page docs/research/benchmarks.md
 

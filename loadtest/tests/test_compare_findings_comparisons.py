@@ -84,7 +84,10 @@ def test_a_substitute_is_compared_with_the_figures_of_the_original() -> None:
 def test_a_ratio_over_nothing_is_not_judged() -> None:
     for line in ("mean_ms: A / B at 250, theirs 2", "mean_ms: A / lowest of B, C at 250"):
         one = compared(line, at_250(a=1.0, b=0.0, c=2.0))
-        assert (one.here, one.grade) == ("not measured: needs a figure other than 0 to compare with", None)
+        assert (one.here, one.grade) == (
+            "not measured yet: needs a figure other than 0 to compare with",
+            None,
+        )
 
 
 def test_alike_allows_a_tenth_or_their_own_difference() -> None:
@@ -133,13 +136,13 @@ def test_a_difference_is_within_bounds() -> None:
 
 def test_what_is_not_there_is_named_once_each_by_level() -> None:
     one = compared("mean_ms alike: A, B, B at 10, C at 250", at_250(a=1.0))
-    assert one.here == "not measured: needs `b`, `c` at 250 users, `b` at 10 users in `report`"
+    assert one.here == "not measured yet: needs `b`, `c` at 250 users, `b` at 10 users in `report`"
     assert one.grade is None
 
 
 def test_a_figure_that_a_trial_does_not_have_is_named() -> None:
     one = compared("p99_ms: A at 250 ≤ 1", at_250(a=1.0))
-    assert one.here == "not measured: needs a P99 of `a` at 250 users in `report`"
+    assert one.here == "not measured yet: needs a P99 of `a` at 250 users in `report`"
 
 
 def test_the_faster_of_two_is_the_one_with_more_requests_that_succeed() -> None:
@@ -165,7 +168,7 @@ def test_only_the_levels_asked_for_are_judged() -> None:
     assert below.grade == "reproduced"
     assert below.figure == "mean latency, largest / smallest: wrr, fair, dynlb at up to 1000 users"
     above = compared("mean_ms alike: wrr, fair, dynlb at 3000..", curves(UP, far, UP), CURVES)
-    assert above.here == "not measured: needs `a`, `b`, `c` at 3000 or more users in `paper`"
+    assert above.here == "not measured yet: needs `a`, `b`, `c` at 3000 or more users in `paper`"
 
 
 def test_the_best_curve_is_best_at_every_level() -> None:
@@ -200,7 +203,7 @@ def test_a_peak_needs_levels_on_both_sides_and_between(ends: tuple[int, int]) ->
     low, high = ends
     line = f"mean_ms peaks: wrr, fair, dynlb at 0.. ≥ {low} ≤ {high}"
     assert compared(line, curves(UP, UP, UP), CURVES).here == (
-        f"not measured: needs levels from {low} to {high} and on both sides"
+        f"not measured yet: needs levels from {low} to {high} and on both sides"
     )
 
 
@@ -224,7 +227,7 @@ def test_the_fastest_growth_is_compared_with_every_other() -> None:
 
 def test_one_level_is_no_curve() -> None:
     one = compared("mean_ms rises: wrr, fair, dynlb at 2000..", curves(UP, UP, UP), CURVES)
-    assert one.here == "not measured: needs a second level"
+    assert one.here == "not measured yet: needs a second level"
 
 
 @pytest.mark.parametrize(
@@ -244,7 +247,7 @@ def test_a_line_that_is_not_as_it_must_be_is_named(line: str, why: str) -> None:
 
 
 def test_a_verdict_is_what_all_figures_say() -> None:
-    assert verdict_of([]) == "not measured"
+    assert verdict_of([]) == "not measured yet"
     assert verdict_of(["reproduced", "reproduced"]) == "reproduced"
     assert verdict_of(["reproduced", "not reproduced"]) == "partly"
     assert verdict_of(["not reproduced"]) == "not reproduced"

@@ -3,16 +3,17 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from steelyard_loadtest.compare.schedule import START_S, trial_s
+from steelyard_loadtest.compare.schedule import START_S, scenario_s, trial_s
 from steelyard_loadtest.scenario.algorithms import (
     ALGORITHMS,
     BY_NAME,
     DEFAULT,
+    PROGRAMS,
     named,
 )
 from steelyard_loadtest.scenario.definition import Drift, Server, Takeover
 from steelyard_loadtest.scenario.file import ScenarioError, parse
-from steelyard_loadtest.scenario.find import BREAKERS, FILES, NAMES, expanded, find
+from steelyard_loadtest.scenario.find import BREAKERS, FILES, NAMES, expanded, find, found
 
 MINE = """
 title = "T"
@@ -79,6 +80,13 @@ def test_a_quick_scenario_is_planned_for_three_minutes_and_one_of_a_fleet_for_tw
     assert planned_s < (720 if scenario.fleet else 215)  # START_S is on the safe side
 
 
+def test_make_report_is_planned_for_25_minutes_and_has_a_method_of_each_program() -> None:
+    scenarios = found(["all"], quick=True)
+    assert sum(map(scenario_s, scenarios)) < 24 * 60  # the start of seven sets of servers is the rest
+    programs = {BY_NAME[name].program for scenario in scenarios for name in scenario.algorithms}
+    assert programs == set(PROGRAMS) - {"sglang", "vllm"}
+
+
 def test_the_default_has_a_short_name() -> None:
     assert parse("mine", MINE, quick=False).algorithms == ("nginx-rr", DEFAULT)
 
@@ -117,6 +125,7 @@ def test_events_stand_in_the_order_of_time() -> None:
         ),
         ('do = "leave"', 'do = "slow"', "slow needs for_s"),
         ('source = "S"', 'source = "S"\nmarks = {p99 = 1}', "marks.p99"),
+        ('source = "S"', 'source = "S"\nsources = {repeats = 5}', "sources: give algorithms alone"),
         ('source = "S"', 'source = "S"\nbeside = "steelyard"', "beside: 'steelyard' is no single balancer"),
         ('source = "S"', 'source = "S"\nbeside = "haproxy-steelyard"', "is no single balancer that needs no"),
         ('do = "leave"', 'do = "hold"', "hold needs for_s, up to 60"),

@@ -3,16 +3,17 @@
 import argparse
 import platform
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
 from steelyard_loadtest.compare import session
-from steelyard_loadtest.compare.schedule import START_S, trial_s
+from steelyard_loadtest.compare.schedule import scenario_s
 from steelyard_loadtest.compare.store import Store
 from steelyard_loadtest.machine import find_programs, network
 from steelyard_loadtest.measurements.trials import Results
-from steelyard_loadtest.reporting.conditions import conditions, kept
+from steelyard_loadtest.reporting.conditions import conditions, kept, recorded
 from steelyard_loadtest.reporting.exit_status import INTERRUPTED, exit_status
 from steelyard_loadtest.reporting.flags import Subparsers, whole
 from steelyard_loadtest.reporting.publish import check_page
@@ -20,7 +21,16 @@ from steelyard_loadtest.reporting.wording import duration
 from steelyard_loadtest.scenario.algorithms import ALGORITHMS, named
 from steelyard_loadtest.scenario.definition import Scenario
 from steelyard_loadtest.scenario.file import ScenarioError
-from steelyard_loadtest.scenario.find import BREAKERS, NAMES, NOT_IN_ALL, ORDER, SETS, expanded, find
+from steelyard_loadtest.scenario.find import (
+    BREAKERS,
+    MIRRORED,
+    NAMES,
+    NOT_IN_ALL,
+    ORDER,
+    SETS,
+    find,
+    found,
+)
 
 MARKS = "measured"
 """Marks of the lab's part of a page in docs/."""
@@ -35,6 +45,8 @@ EPILOG = """
 Scenarios: {scenarios}, and `all` for these;
 {more}, not included in `all`; or a TOML file of your own (docs/guides/load-lab.md).
 `breakers` stands for those with pass marks: {breakers}.
+`sources` stands for the experiments of the five sources with their own methods and ours: {mirrored}
+(docs/research/sources.md).
 `inference` runs alone: streamed answers of simulated inference engines (docs/research/inference.md),
 at 70 and 90 % load, 27 minutes a repeat; with --quick at 80 %.
 Each trace has its own results and its own part of a page.
@@ -51,7 +63,10 @@ def add_parser(subparsers: Subparsers) -> None:
         "compare",
         help="every algorithm under the same load: tables and plots",
         epilog=EPILOG.format(
-            scenarios=", ".join(ORDER), more=", ".join(NOT_IN_ALL), breakers=", ".join(BREAKERS)
+            scenarios=", ".join(ORDER),
+            more=", ".join(NOT_IN_ALL),
+            breakers=", ".join(BREAKERS),
+            mirrored=", ".join(MIRRORED),
         ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -77,6 +92,9 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--page", type=Path, metavar="FILE", help="page to write the report into, too")
     parser.add_argument("--again", action="store_true", help="repeat measurements that DIR already has")
+    parser.add_argument(
+        "--report-only", action="store_true", help="measure nothing; write the report of what DIR has"
+    )
     parser.add_argument("--list", action="store_true", help="list scenarios and algorithms, then end")
     parser.set_defaults(run=run)
 
@@ -96,14 +114,16 @@ def run(options: argparse.Namespace) -> int:
         return 2
     out = options.out or Path("loadtest-results") / ("quick" if options.quick else "full")
     results = Results(scenarios=scenarios)
-    status = exit_status("compare", _measure, options, out, results)
+    work = _read if options.report_only else _measure
+    status = exit_status("compare", work, options, out, results)
     if not results.measured:
         print("steelyard-loadtest compare: nothing was measured", file=sys.stderr)
         return INTERRUPTED if results.interrupted else status or 1
     results.interrupted |= status != 0
     results.scenarios = tuple(_as_measured(scenario, results) for scenario in scenarios)
-    held = {"Limits": " or ".join(dict.fromkeys(results.limits))}
-    results.conditions = kept(out, {**results.conditions, **held}, new=results.new > 0)
+    if not options.report_only:
+        held = {"Limits": " or ".join(dict.fromkeys(results.limits))}
+        results.conditions = kept(out, {**results.conditions, **held}, new=results.new > 0)
     _report(out, options.page, results)
     return INTERRUPTED if results.interrupted else 0
 
@@ -121,11 +141,24 @@ def _measure(options: argparse.Namespace, out: Path, results: Results) -> None:
     session.run(results, store, programs)
 
 
+def _read(options: argparse.Namespace, out: Path, results: Results) -> None:
+    check_page(options.page, MARKS)
+    store = Store(out)
+    for scenario in results.scenarios:
+        store.check(scenario)
+    for scenario in results.scenarios:
+        results.measured += store.all(scenario.name)
+        if scenario.load.of_capacity and (capacity := store.capacity(scenario)):
+            results.capacities[scenario.name] = capacity
+    results.conditions = recorded(out) or {"Conditions": "not recorded, because the run has not ended"}
+
+
 def _scenarios(options: argparse.Namespace) -> tuple[Scenario, ...]:
-    names = expanded(options.scenarios)
-    if not names:
+    if not options.scenarios:
         raise ScenarioError(f"no scenario: choose {', '.join((*NAMES, *SETS))}, or a FILE.toml")
-    scenarios = tuple(find(name, quick=options.quick) for name in names)
+    if options.again and options.report_only:
+        raise ValueError("--again measures and --report-only does not: leave one out")
+    scenarios = found(options.scenarios, quick=options.quick)
     if options.only is None:
         return scenarios
     only = tuple(dict.fromkeys(named(name.strip()).name for name in options.only.split(",")))
@@ -147,17 +180,19 @@ def _as_measured(scenario: Scenario, results: Results) -> Scenario:
 def _list() -> int:
     for name in NAMES:
         quick, full = (find(name, quick=short) for short in (True, False))
-        print(f"{name:24} {full.title} (quick {_lasts(quick)}, full {_lasts(full)})")
+        print(f"{name:24} {full.title} (quick {_lasts([quick])}, full {_lasts([full])})")
+    print()
+    for word, names in SETS.items():
+        quick_s, full_s = (_lasts(found([word], quick=short)) for short in (True, False))
+        print(f"{word:24} {', '.join(names)} (quick {quick_s}, full {full_s})")
     print()
     for algorithm in ALGORITHMS:
         print(f"{algorithm.name:32} {algorithm.title}")
     return 0
 
 
-def _lasts(scenario: Scenario) -> str:
-    load = scenario.load
-    visit_s = START_S + len(load.levels) * trial_s(load)
-    return duration(len(scenario.algorithms) * load.repeats * visit_s)
+def _lasts(scenarios: Iterable[Scenario]) -> str:
+    return duration(sum(scenario_s(scenario) for scenario in scenarios))
 
 
 def _report(out: Path, page: Path | None, results: Results) -> None:

@@ -30,3 +30,10 @@ def visits(scenario: Scenario, algorithms: tuple[str, ...]) -> Iterator[tuple[st
 def trial_s(load: Load) -> float:
     """Return the approximate time of a trial."""
     return load.warm_up_s + load.seconds + load.cool_down_s + AROUND_S[load.generator]
+
+
+def scenario_s(scenario: Scenario) -> float:
+    """Return the approximate time of all trials of a scenario."""
+    load = scenario.load
+    visit_s = START_S + len(load.levels) * trial_s(load)
+    return len(scenario.algorithms) * load.repeats * visit_s

@@ -20,6 +20,8 @@ MARKS = "inference"
 def run(options: argparse.Namespace) -> None:
     """Compare. Raises SetupError, OSError, and ValueError for an invalid page, trace or name."""
     name = f"{MARKS}-{options.trace.stem if options.trace else 'generated'}"
+    if options.report_only:
+        raise ValueError("--report-only is not for inference: the same command measures only what is missing")
     check_page(options.page, name)
     only = tuple(name.strip() for name in options.only.split(",")) if options.only else tuple(BY_NAME)
     if unknown := [name for name in only if name not in BY_NAME]:

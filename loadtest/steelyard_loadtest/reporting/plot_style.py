@@ -49,7 +49,7 @@ DECADES_FROM = 6.0
 LABEL_IN = {"x": 0.5, "y": 0.17}
 """Room for a figure of five digits along an axis."""
 
-LABELLED = (((1, 2, 5), 0.301), ((1, 3), 0.477), ((1,), 1.0))
+LABELLED: Sequence[tuple[tuple[int, ...], float]] = (((1, 2, 5), 0.301), ((1, 3), 0.477), ((1,), 1.0))
 """The labelled figures of a decade, and the shortest distance of two of them in decades."""
 
 SETTINGS: dict[Any, Any] = {

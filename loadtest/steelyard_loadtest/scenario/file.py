@@ -1,6 +1,7 @@
 """A scenario's TOML file: its keys, and their meaning. Pure.
 
-The quick form is the full one with the keys of [quick] instead of its own.
+The quick form is the full one with the keys of [quick] instead of its own. The form for `sources` is the full
+one with the algorithms of [sources].
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,16 +22,22 @@ class ScenarioError(ValueError):
 _SCENARIO = TypeAdapter(Scenario)
 
 
-def parse(name: str, text: str, *, quick: bool) -> Scenario:
-    """Read a scenario. Raises ScenarioError."""
+def parse(name: str, text: str, *, quick: bool, sources: bool = False) -> Scenario:
+    """Read a scenario; `sources`: its form for the set of that name, unless quick. Raises ScenarioError."""
     try:
         document = toml_text.parse(text)
     except ValueError as error:
         raise ScenarioError(f"{name}: {error}") from None
     try:
         changes = document.pop("quick", {})
+        own = document.pop("sources", {})
+        if not isinstance(own, dict) or own.keys() - {"algorithms"}:
+            # Its trials go into the same folder as those of the full form.
+            raise ScenarioError(f"{name}: sources: give algorithms alone (docs/guides/load-lab.md)")
         if quick:
             document = _merged(document, changes)
+        elif sources:
+            document |= own
         servers = {"servers": _each(document.get("servers"))}
         file = _SCENARIO.validate_python({"name": name, "quick": quick} | document | servers)
     except ValidationError as error:

@@ -1,12 +1,15 @@
 """Finds a scenario's file: one of ours by its name, or any by its path."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from steelyard_loadtest.scenario.definition import Scenario
 from steelyard_loadtest.scenario.file import ScenarioError, parse
 
 FILES = Path(__file__).with_name("files")
+
+MIRRORED = ("paper", "report", "slow-one", "proxy-cost")
+"""The experiments of the five sources; Tengine's is `steelyard-loadtest dataplane`."""
 
 ORDER = ("report", "paper", "slow-one", "noisy-neighbour", "io-bound", "churn", "proxy-cost")
 """The order in which `all` runs them: the sources' first."""
@@ -34,11 +37,11 @@ NOT_IN_ALL = (
     "mixed-fleet",
     *BREAKERS,
 )
-"""Scenarios that are not in `all`: with them `make report` would take over twenty minutes."""
+"""Scenarios that are not in `all`: with them `make report` would take over 25 minutes."""
 
 NAMES = (*ORDER, *NOT_IN_ALL)
 
-SETS = {"all": ORDER, "breakers": BREAKERS}
+SETS = {"all": ORDER, "breakers": BREAKERS, "sources": MIRRORED}
 """Words that stand for several scenarios."""
 
 
@@ -47,8 +50,22 @@ def expanded(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for word in words for name in SETS.get(word, (word,))))
 
 
-def find(name: str, *, quick: bool) -> Scenario:
-    """Read the scenario of this name, or in this file. Raises ScenarioError."""
+def found(words: Sequence[str], *, quick: bool) -> tuple[Scenario, ...]:
+    """Read the scenarios that these words stand for. Raises ScenarioError.
+
+    Those that only `sources` stands for have the sources' own algorithms.
+    """
+    theirs = set(MIRRORED) - set(expanded(word for word in words if word != "sources"))
+    return tuple(
+        find(name, quick=quick, sources="sources" in words and name in theirs) for name in expanded(words)
+    )
+
+
+def find(name: str, *, quick: bool, sources: bool = False) -> Scenario:
+    """Read the scenario of this name, or in this file. Raises ScenarioError.
+
+    sources: with the algorithms of the sources' experiment, unless quick.
+    """
     path = Path(name) if name.endswith(".toml") else FILES / f"{name}.toml"
     try:
         text = path.read_text(encoding="utf-8")
@@ -57,4 +74,4 @@ def find(name: str, *, quick: bool) -> Scenario:
             raise ScenarioError(f"{name} cannot be read: {error}") from None
         known = ", ".join((*NAMES, *SETS))
         raise ScenarioError(f"there is no scenario {name!r}; there are {known}, or a FILE.toml") from None
-    return parse(path.stem, text, quick=quick)
+    return parse(path.stem, text, quick=quick, sources=sources)

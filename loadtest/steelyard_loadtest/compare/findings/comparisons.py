@@ -136,7 +136,7 @@ def _compared(match: re.Match[str], spots: Sequence[Spot], terms: Terms, world: 
             rows = {level: [row[0] - row[1]] for level, row in rows.items()}
         here, grade = rule.judge(rows)
     except LackingError as lacking:
-        here, grade = f"not measured: needs {lacking}", None
+        here, grade = f"not measured yet: needs {lacking}", None
     figure = f"{METRICS[metric]}{heading}: {_named(spots, between, terms.unit)}"
     return Compared(figure, rule.theirs, rule.text, here, grade)
 

@@ -27,7 +27,7 @@ from steelyard_loadtest.compare.findings.evidence import Figures, Terms, World, 
 from steelyard_loadtest.figures.trial_figures import Summary
 from steelyard_loadtest.templates import render_file
 
-Verdict = Literal["reproduced", "partly", "not reproduced", "not measured"]
+Verdict = Literal["reproduced", "partly", "not reproduced", "not measured yet", "cannot be measured"]
 
 MARKS: Mapping[Grade | None, str] = {"reproduced": "✓ ", "partly": "≈ ", "not reproduced": "✗ ", None: ""}
 NOT_EXPLAINED = "not yet explained"
@@ -105,7 +105,7 @@ class Ruling(NamedTuple):
         """Return a line for each comparison: the figure, theirs, the bound, and ours."""
         lines = [(one.figure, one.theirs, one.rule, MARKS[one.grade] + one.here) for one in self.judged]
         if self.finding.cannot:
-            lines.append(("", "", "", f"not measured: {self.finding.cannot}"))
+            lines.append(("", "", "", self.finding.cannot))
         return lines + [(f"*{one.figure}*", one.theirs, "", one.here) for one in self.beside]
 
 
@@ -142,13 +142,14 @@ def rulings(source: Source, world: World) -> list[Ruling]:
             [one for line in lines for one in compare(line, source.terms, world)]
             for lines in (finding.checks, finding.beside)
         )
-        verdict = verdict_of([one.grade for one in judged if one.grade])
+        grades = [one.grade for one in judged if one.grade]
+        verdict: Verdict = "cannot be measured" if finding.cannot else verdict_of(grades)
         ruled.append(Ruling(finding, verdict, judged, [one for one in beside if one.grade]))
     return ruled
 
 
 def verdict_of(grades: Sequence[Grade]) -> Verdict:
-    """Return the common grade, or `partly` if grades differ; `not measured` without any."""
+    """Return the common grade, or `partly` if grades differ; `not measured yet` without any."""
     if not grades:
-        return "not measured"
+        return "not measured yet"
     return grades[0] if len(set(grades)) == 1 else "partly"

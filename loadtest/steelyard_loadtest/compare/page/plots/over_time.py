@@ -32,7 +32,7 @@ SMOOTHED = 3
 """Seconds of the running mean, centred: single ones are mostly the noise of few requests."""
 FEW = 3
 """Servers, each of which has a colour of its own."""
-DASHES = ("-", "--", "-.", (0, (6, 1, 1, 1, 1, 1)))
+DASHES: tuple[Any, ...] = ("-", "--", "-.", (0, (6, 1, 1, 1, 1, 1)))
 """Dotted lines are the fair shares."""
 LABEL_PT = 9
 """Height of a line of the events' names, which are above the lines."""
