@@ -1,5 +1,6 @@
 """Trials: their order and observations, and that nothing is lost."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -121,6 +122,23 @@ def test_trials_of_other_settings_are_not_mixed(tmp_path: Path) -> None:
     store.begin(replace(scenario, algorithms=("nginx-rr",), load=replace(scenario.load, repeats=9)))
     with pytest.raises(SetupError, match="Choose another --out"):
         store.begin(replace(scenario, load=replace(scenario.load, seconds=61.0)))
+
+
+def test_trials_of_a_build_that_did_not_know_a_key_are_of_its_default(tmp_path: Path) -> None:
+    scenario, store = find("report", quick=False), Store(tmp_path)
+    store.begin(scenario)
+    (file,) = tmp_path.rglob("settings.json")
+    known = json.loads(file.read_text())
+    del known["beside"], known["load"]["own_connections"], known["servers"][0]["paced"]
+    file.write_text(json.dumps(known))
+    store.begin(scenario)
+    file.write_text(json.dumps(known))
+    with pytest.raises(SetupError, match="of other settings"):
+        store.begin(replace(scenario, beside="nginx-rr"))
+    for other in (known | {"since": 1}, [], known | {"load": 1}):
+        file.write_text(json.dumps(other))
+        with pytest.raises(SetupError, match="of other settings"):
+            store.begin(scenario)
 
 
 def test_measuring_again_forgets_what_is_asked_for_and_what_was_measured_otherwise(tmp_path: Path) -> None:

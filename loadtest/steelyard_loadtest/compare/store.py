@@ -10,6 +10,7 @@ import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -103,7 +104,11 @@ class Store:
             return False
         except ValueError:
             return True
-        return bool(known != _settings(scenario))
+        try:
+            # An older build did not know every key, and then its trials had the key's default.
+            return _settings(_SCENARIO.validate_python(_whole(known))) != _settings(scenario)
+        except (ValidationError, TypeError):
+            return True
 
     def _settings(self, scenario: Scenario) -> Path:
         return self._trials / scenario.name / "settings.json"
@@ -121,6 +126,12 @@ def _settings(scenario: Scenario) -> object:
     return _SCENARIO.dump_python(
         scenario, mode="json", exclude={**words, "load": {"levels": True, "repeats": True}}
     )
+
+
+def _whole(settings: Any) -> object:  # noqa: ANN401 - JSON, not judged yet
+    """Return a scenario's settings with something in place of what is not among them. Raises TypeError."""
+    texts = {"title": "", "what": "", "source": "", "algorithms": ["nginx-rr"]}
+    return {**settings, **texts, "load": {**settings.get("load", {}), "levels": [1]}}
 
 
 def _read(file: Path) -> Measured | None:
