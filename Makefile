@@ -74,14 +74,14 @@ unit-laws:
 unit-simulator:
 	nice -n 19 $(UNIT) $(SIMULATOR)
 
-# Hypothesis' plugin reads the syntax trees of all imported modules, for half a second of CPU.
-DAEMONS := $(BIN)/python -m pytest -q --reruns 1 -p no:hypothesispytest -p no:xdist -p testing.forked_workers
+# Hypothesis' plugin reads the syntax trees of all imported modules in each worker, for half a second of CPU.
+DAEMONS := $(BIN)/pytest -q --reruns 1 -p no:hypothesispytest
 
 integration:  ## run tests with real memcached, redis and nginx on free ports
 	@$(MAKE) --no-print-directory --jobs $(if $(filter yes,$(QUIET)),3,1) integration-short integration-long
 
-# Two runs collect on both CPUs.
-SHORT := --forks $(if $(filter yes,$(QUIET)),3,4) -m "integration and not long"
+# Each worker imports and collects all tests of its run, so there are two runs.
+SHORT := -n $(if $(filter yes,$(QUIET)),3,4) --dist worksteal -m "integration and not long"
 
 integration-short: integration-nginx integration-programs
 
@@ -92,7 +92,7 @@ integration-programs:
 	STEELYARD_TESTS_PORTS=26000-31999 $(DAEMONS) $(SHORT) --ignore-glob='openresty/tests/*'
 
 integration-long:
-	STEELYARD_TESTS_PORTS=8000-13999 $(DAEMONS) --forks 3 -m "integration and long"
+	STEELYARD_TESTS_PORTS=8000-13999 $(DAEMONS) -n 3 -m "integration and long"
 
 # These tests share one cluster, so they run one after the other.
 e2e:  ## test the whole cluster: burn a server and its share falls; stop and it returns
