@@ -5,6 +5,7 @@ import itertools
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from steelyard_simulator.model import Case, RunResult
 from steelyard_simulator.studies import (
     alone_study,
     autoscale_study,
+    constants_study,
     evidence_clusters,
     evidence_page,
     inference_study,
@@ -39,7 +41,7 @@ INFERENCE = "simulate inference"
 LARGEST_NUMBER = 100_000
 """Maximum of seeds, servers and load balancers: ten times the servers of the largest table."""
 
-IN_COMMAND = ("quick", "servers", "load_balancers", "seeds", "seed", "only", "clusters")
+IN_COMMAND = ("quick", "servers", "load_balancers", "seeds", "seed", "only", "on", "clusters")
 """Flags that change the figures, unlike those for output and speed."""
 
 
@@ -49,6 +51,7 @@ class Study:
 
     trials       from the options to the trials of the study
     figures_of   from a run to its figures; importable
+    around       from a trial to the context of its runs; importable
     page         from the options, the runs and the command line that repeats them, to the page
     seeds        default number of seeds
     seeds_of     from a trial and the number of seeds to the trial's number of seeds
@@ -64,6 +67,7 @@ class Study:
     seeds: int
     seeds_of: Callable[[Any, int], int] = lambda _, most: most
     quick: tuple[str, int]
+    around: Callable[[Any], AbstractContextManager[Any]] = nullcontext
     flags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
@@ -115,7 +119,7 @@ def _run(name: str, study: Study, options: argparse.Namespace) -> None:
         for trial in study.trials(options)
         for number in range(study.seeds_of(trial, count))
     ]
-    runs = simulated(work, study.figures_of, jobs=options.jobs, title=study.name)
+    runs = simulated(work, study.figures_of, around=study.around, jobs=options.jobs, title=study.name)
     made = study.page(options, runs, command)
     made = replace(made, files={f"{study.name}.csv": runs_csv(runs, options.seed)})
     print(made.text({}))
@@ -233,6 +237,17 @@ STUDIES = (
         seeds=4,
         quick=("one seed: a minute or two", 1),
         flags=alone_study.FLAGS,
+    ),
+    Study(
+        name="constants",
+        help="the default law with one of its constants or rules switched off, halved or doubled at a time",
+        trials=constants_study.trials,
+        figures_of=evidence_page.figures_of,
+        around=constants_study.changed_law,
+        page=constants_study.page,
+        seeds=2,
+        quick=("one seed: twenty minutes", 1),
+        flags=constants_study.FLAGS,
     ),
     Study(
         name="autoscale",

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from typing import Protocol, TextIO, TypeVar
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Protocol, TextIO, TypeVar
 
 from steelyard_loadtest.machine.errors import SetupError
 from steelyard_loadtest.reporting.progress import PLAIN_EVERY_S, Progress
@@ -41,21 +41,23 @@ def simulated(
     *,
     jobs: int | None,
     title: str,
+    around: Callable[[C], AbstractContextManager[Any]] = nullcontext,
     stream: TextIO | None = None,
     beat_s: float = PLAIN_EVERY_S,
 ) -> dict[C, list[Figures]]:
     """Run each trial with each seed; return the trials' figures in the order of the work.
 
-    Progress and the model's speed are written to the stream (stderr). After each `beat_s` without a finished
-    run, a line says how many are under way. Trials must be picklable and `figures_of` importable. An
-    exception in a run is raised here, and SetupError if a process was killed.
+    A run is within the context that `around` returns for its trial. Progress and the model's speed are
+    written to the stream (stderr). After each `beat_s` without a finished run, a line says how many are under
+    way. Trials must be picklable, `figures_of` and `around` importable. An exception in a run is raised here,
+    and SetupError if a process was killed.
     """
     stream = stream or sys.stderr
     # One process for each core that this process may use.
     jobs = max(1, min(jobs or len(os.sched_getaffinity(0)), len(work)))
     with Progress(stream, steps=len(work), title=title) as bar, processes(jobs) as pool:
         bar.show(f"{title} 0/{len(work)}")
-        futures = [pool.submit(_one, figures_of, each) for each in work]
+        futures = [pool.submit(_one, figures_of, around, each) for each in work]
         try:
             _wait(futures, bar, title=title, jobs=jobs, beat_s=beat_s)
         except BrokenProcessPool as error:
@@ -112,8 +114,13 @@ def _end_silently() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-def _one(figures_of: Callable[[Case, RunResult], Figures], of: tuple[Trial, int]) -> Run:
+def _one(
+    figures_of: Callable[[Case, RunResult], Figures],
+    around: Callable[[C], AbstractContextManager[Any]],
+    of: tuple[C, int],
+) -> Run:
     trial, seed = of
     case = trial.case()
-    result = run(case, seed)
+    with around(trial):
+        result = run(case, seed)
     return figures_of(case, result), result.events, result.cpu_s
