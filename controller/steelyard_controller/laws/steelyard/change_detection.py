@@ -16,7 +16,7 @@ from steelyard_controller.laws.steelyard.evidence import (
     REQUESTS,
     SECONDS,
 )
-from steelyard_controller.laws.steelyard.in_flight import InFlight
+from steelyard_controller.laws.steelyard.in_flight import CALM_LOAD, InFlight
 from steelyard_controller.laws.steelyard.inputs import Inputs
 from steelyard_controller.laws.steelyard.own_load import OwnLoad
 from steelyard_controller.laws.steelyard.paired_window import Window
@@ -28,8 +28,6 @@ from steelyard_controller.laws.steelyard.steelyard_parameters import (
     WINDOW_S,
 )
 
-# A peer that was full of somebody else's work is free again below this load.
-FREE_LOAD = 0.8
 # If our requests explain less than this part of a load, it is mostly somebody else's.
 MOSTLY_OTHERS = 0.25
 # A request of more than this part of a window has its load in other windows than its count.
@@ -87,7 +85,7 @@ def detect_change(
     recent = _with_window(evidence.recent, own.window, window.tick, tick_s)
     tested = own.seen & ~np.isnan(evidence.cost) & (sums[..., SECONDS] > 0)
     sampled = tested & ~own.inferred
-    freed = sampled & (own.load < FREE_LOAD) & (sums[..., FULL_SECONDS] > 0.5 * sums[..., SECONDS])
+    freed = sampled & (own.load < CALM_LOAD) & (sums[..., FULL_SECONDS] > 0.5 * sums[..., SECONDS])
     # Requests that wait at a slow server fill it themselves.
     mostly_others = sums[..., BUSY] < 0.5 * sums[..., SECONDS]
     relieved = sampled & _is_relieved(inputs, own, window, sums, cost)

@@ -13,7 +13,7 @@ from steelyard_controller.laws.steelyard.inputs import Inputs
 from steelyard_controller.laws.steelyard.paired_window import Window
 from steelyard_controller.laws.steelyard.traffic import Traffic
 
-# Below this load no request needs to wait: those in flight are open.
+# Below this load, no request needs to wait: those in flight are open. A peer that was full is free again.
 CALM_LOAD = 0.8
 # A usual request of more than this many durations waits for something without load: a lock, a pool.
 BLOCKED_DURATIONS = 5.0
