@@ -22,11 +22,10 @@ from steelyard_controller.laws.steelyard.in_flight import InFlight
 from steelyard_controller.laws.steelyard.inputs import Inputs
 from steelyard_controller.laws.steelyard.own_load import OwnLoad
 from steelyard_controller.laws.steelyard.request_cost import capacity, learnt_cost, prior_worth, split
+from steelyard_controller.laws.steelyard.steelyard_parameters import REMEMBERED_S
 
 # A restart makes the test less eager, but only for a while: lost capacity may come back soon.
 RESTARTS_FADE_S = 10.0
-# A capacity is still known in the morning: eight quiet hours take most of the evidence, not all.
-REMEMBERED_S = 4 * 3600.0
 # Smallest free part of a server without requests, and the load from which it is below 1.
 SMALLEST_FREE, FREE_UP_TO_LOAD = 0.1, 0.5
 # If a cost is refuted, a tenth less of it takes half of A', and half of it takes all.

@@ -14,6 +14,10 @@ NAN = float("nan")
 WINDOW_S = 1.0
 """Length of a window: shorter ticks are added up to it, so that counts of windows are seconds."""
 
+REMEMBERED_S = 4 * 3600.0
+"""Memory of a quiet server, and of a usual request's cost. Eight quiet hours take most of it, not all: a
+capacity is still known in the morning."""
+
 CHANGE_WINDOWS = (1, 2, 4, 8)
 """Numbers of windows in the change test: 1 shows a loss at once, 8 a small change or thin traffic."""
 

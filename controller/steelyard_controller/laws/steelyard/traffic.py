@@ -9,9 +9,7 @@ from steelyard_controller.laws.pairing import OLDEST_TICKS
 from steelyard_controller.laws.small_arrays import anybody, known_or_zero, quotient, summed
 from steelyard_controller.laws.snapshot import MAX_FIGURE, SMALLEST_FIGURE, Bools, Floats, Ints
 from steelyard_controller.laws.steelyard.inputs import Inputs
-
-# The same time as the memory of a quiet server.
-MEAN_COST_S = 4 * 3600.0
+from steelyard_controller.laws.steelyard.steelyard_parameters import REMEMBERED_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +100,7 @@ def _in_usual_requests(inputs: Inputs, count: Floats) -> tuple[Floats, Floats]:
     if not has_cost.any():
         return before, count
     now = quotient(summed(snapshots.cost, has_cost), summed(count, has_cost), 0.0)
-    part = 1.0 - exp(-snapshots.tick_s / MEAN_COST_S)
+    part = 1.0 - exp(-snapshots.tick_s / REMEMBERED_S)
     mean = np.where(
         (before > 0) & (now > 0), before + part * (now - before), np.where(before > 0, before, now)
     )

@@ -76,7 +76,6 @@ UNCHANGED: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("TESTED_TICKS", "HAS_LATER_WINDOW", "WINDOW_AGES"), "follows from CHANGE_WINDOWS"),
         "RESTART_WINDOWS": "follows from FRESH_WINDOWS",
         "WINDOW_S": "the clusters tick once a second",
-        "MEAN_COST_S": "no cluster reports costs: law case `expensive_requests_at_one`",
         "YOUNGER_WINDOWS": "no cluster reports how long a server is up: law case `another_server`",
         "knee_mem": "the model's memory is constant: test_law_indicators",
         **dict.fromkeys(("S", "SHARED_S"), "the scale of the weights"),
