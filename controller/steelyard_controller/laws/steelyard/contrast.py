@@ -34,8 +34,6 @@ from steelyard_controller.laws.steelyard.inputs import Inputs
 CHANCE_PART = 0.75
 # Time in which a finding is kept in the cost and in w_0.
 LEARNING_S = 2.0
-# A longer request has its load in other windows than its count.
-SHORT_S = 1.0
 # Standard errors by which a cost must exceed y to be refuted: chance does that once in 700 times.
 REFUTED_SIGMA = 3.0
 # Sample and report of a pair begin up to half a window apart; y is then half of the cost.
@@ -93,11 +91,11 @@ def known_of(inputs: Inputs, evidence: Evidence, in_flight: InFlight) -> Known:
     """Return the findings from the windows since a restart.
 
         v        = [rate^2] - [rate]^2,   y = ([rate l] - [rate] [l])/v
-        contrast = max(0, v - 3/4 [rate]/T)/(v + (eps [rate])^2)/(1 + (d/1 s)^2)    0 in the first 10 windows
+        contrast = max(0, v - 3/4 [rate]/T)/(v + (eps [rate])^2)/(1 + (d/T_1)^2)    0 in the first 10 windows
         left     = variance of l that y leaves + r0^2
         y_1      = y - sqrt(max(left, disp [rate]/T cost^2)/(v windows))
         error    = sqrt(left/(v (windows - 10)))
-        most     = 2 (1 + (d/1 s)^2)/(1 - F/D) (|y| + 3 error)
+        most     = 2 (1 + (d/T_1)^2)/(1 - F/D) (|y| + 3 error)
 
     rate, l: rate of requests and load of a window; [ ]: their means, from `Evidence.moments`. Chance makes a
     variance of [rate]/T. If windows begin apart, load and rate do not agree on the larger part of it. Half a
@@ -110,7 +108,8 @@ def known_of(inputs: Inputs, evidence: Evidence, in_flight: InFlight) -> Known:
     by_chance = CHANCE_PART * rate / inputs.snapshots.tick_s
     differed = np.where(evidence.windows > YOUNG_WINDOWS, np.maximum(variance - by_chance, 0.0), 0.0)
     differed /= np.maximum(variance + (inputs.parameters.eps * rate) ** 2, FADED)
-    blurred = 1.0 + (in_flight.known_duration_s / SHORT_S) ** 2
+    # A request longer than a window has its load in other windows than its count.
+    blurred = 1.0 + (in_flight.known_duration_s / inputs.window_s) ** 2
     marginal = covariance / np.maximum(variance, FADED)
     windows = evidence.moments[..., SECONDS] / inputs.window_s
     unexplained = np.maximum(statistics.load_variance - marginal * covariance, 0.0) + IDLE_LOAD**2
