@@ -19,7 +19,7 @@ from steelyard_controller.laws.steelyard.evidence import (
 from steelyard_controller.laws.steelyard.in_flight import CALM_LOAD, InFlight
 from steelyard_controller.laws.steelyard.inputs import Inputs
 from steelyard_controller.laws.steelyard.own_load import OwnLoad
-from steelyard_controller.laws.steelyard.paired_window import Window
+from steelyard_controller.laws.steelyard.paired_window import PHASE_PART, Window
 from steelyard_controller.laws.steelyard.request_cost import split
 from steelyard_controller.laws.steelyard.steelyard_parameters import (
     CHANGE_WINDOWS,
@@ -34,8 +34,6 @@ MOSTLY_OTHERS = 0.25
 SHORT_PART = 0.25
 # Threshold for a peer that has become free: its evidence rested on queues.
 FREE_SIGMA = 1.5
-# Sample and report of a pair begin up to this part of a window apart.
-PHASE_PART = 0.5
 # An outlier counts at most this many times the present dispersion.
 LARGEST_OUTLIER = 9.0
 SMALLEST_DISPERSION = 0.3

@@ -29,6 +29,7 @@ from steelyard_controller.laws.steelyard.evidence import (
 )
 from steelyard_controller.laws.steelyard.in_flight import InFlight
 from steelyard_controller.laws.steelyard.inputs import Inputs
+from steelyard_controller.laws.steelyard.paired_window import PHASE_PART
 
 # This part of the scatter by chance shows nothing.
 CHANCE_PART = 0.75
@@ -36,8 +37,6 @@ CHANCE_PART = 0.75
 LEARNING_S = 2.0
 # Standard errors by which a cost must exceed y to be refuted: chance does that once in 700 times.
 REFUTED_SIGMA = 3.0
-# Sample and report of a pair begin up to half a window apart; y is then half of the cost.
-APART_FACTOR = 2.0
 
 
 class Statistics(NamedTuple):
@@ -118,7 +117,8 @@ def known_of(inputs: Inputs, evidence: Evidence, in_flight: InFlight) -> Known:
     older = np.maximum(windows - YOUNG_WINDOWS, 0.0)
     error = np.sqrt(unexplained / np.maximum(older * variance, FADED))
     measured = 1.0 - evidence.sums[..., FULL_SECONDS] / np.maximum(evidence.sums[..., SECONDS], FADED)
-    most = APART_FACTOR * blurred * (np.abs(marginal) + REFUTED_SIGMA * error)
+    # If sample and report begin half a window apart, y is half of the cost.
+    most = blurred / PHASE_PART * (np.abs(marginal) + REFUTED_SIGMA * error)
     return Known(
         statistics=statistics,
         cost=evidence.cost,

@@ -12,6 +12,9 @@ from steelyard_controller.laws.steelyard.busyness import Busyness
 from steelyard_controller.laws.steelyard.inputs import Inputs
 from steelyard_controller.laws.steelyard.traffic import Traffic
 
+# Sample and report of a pair begin up to this part of a window apart.
+PHASE_PART = 0.5
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
