@@ -15,10 +15,9 @@ from steelyard_controller.laws.steelyard.traffic import Traffic
 
 # Below this load, no request needs to wait: those in flight are open. A peer that was full is free again.
 CALM_LOAD = 0.8
-# A usual request of more than this many durations waits for something without load: a lock, a pool.
-BLOCKED_DURATIONS = 5.0
-# A usual request with less than this part of its shortest duration is answered by another server.
-QUICKER_PART = 0.2
+# A usual request that takes this many durations waits for something without load: a lock, a pool. One that
+# takes this many times less is answered by another server.
+UNUSUAL_DURATIONS = 5.0
 # Evidence covers at least five durations. Requests of the last two may be under way; a backlog may take two.
 EVIDENCE_DURATIONS, PATIENCE_DURATIONS = 5.0, 2.0
 # Time in which a longer duration is believed: slow, so that a queue does not pass for long requests.
@@ -73,7 +72,7 @@ def separate_waiting(inputs: Inputs, traffic: Traffic, window: Window) -> InFlig
     missed = np.maximum(previous["missed"] + traffic.expected, 0.0)
     missed = np.where(requested | ~snapshots.eligible, 0.0, missed)
     due = PATIENCE_DURATIONS * known_duration_s / tick_s * traffic.expected
-    calm = idle & (missed < np.maximum(1.0, due)) & ~(traffic.latency_s > BLOCKED_DURATIONS * duration_s)
+    calm = idle & (missed < np.maximum(1.0, due)) & ~(traffic.latency_s > UNUSUAL_DURATIONS * duration_s)
     before, part = previous["open"], 1.0 - np.exp(-tick_s / inputs.parameters.tau_n)
     short = ~(duration_s > inputs.window_s)
     stays = traffic.in_flight - np.where(short, known_or_zero(traffic.mean_in_flight), 0.0)
@@ -88,7 +87,7 @@ def separate_waiting(inputs: Inputs, traffic: Traffic, window: Window) -> InFlig
         waiting=np.maximum(traffic.in_flight - known_or_zero(is_open), 0.0),
         missed=missed,
         due=due,
-        quicker=traffic.latency_s < QUICKER_PART * previous["d"],
+        quicker=UNUSUAL_DURATIONS * traffic.latency_s < previous["d"],
     )
 
 
