@@ -20,8 +20,6 @@ CALM_LOAD = 0.8
 UNUSUAL_DURATIONS = 5.0
 # Evidence covers at least five durations. Requests of the last two may be under way; a backlog may take two.
 EVIDENCE_DURATIONS, PATIENCE_DURATIONS = 5.0, 2.0
-# Time in which a longer duration is believed: slow, so that a queue does not pass for long requests.
-DURATION_RISE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +52,7 @@ class InFlight:
 def separate_waiting(inputs: Inputs, traffic: Traffic, window: Window) -> InFlight:
     """Separate waiting requests from open ones (step 4).
 
-        d       the lower edge of lat: falls at once, rises by T/30 of the gap while l < 0.8
+        d       the lower edge of lat: falls at once, rises by T/tau of the gap while l < 0.8
         calm    l < 0.8, lat <= 5 d, and the peer answers: fewer requests were due since its last one than
                 max(1, those of 2 d)
         O      += (1 - e^(-T/tau_n)) (Q - V - O) while calm;  at most Q;  V: 0 if d > T_1
@@ -65,7 +63,9 @@ def separate_waiting(inputs: Inputs, traffic: Traffic, window: Window) -> InFlig
     """
     tick_s, previous = inputs.snapshots.tick_s, inputs.previous
     idle = window.matched & (window.load < CALM_LOAD)
-    duration_s = _duration_s(previous["d"], traffic.latency_s, idle, tick_s)
+    # Slowly, so that a queue does not pass for long requests.
+    rise = min(1.0, tick_s / inputs.parameters.tau)
+    duration_s = _duration_s(previous["d"], traffic.latency_s, np.where(idle, rise, 0.0))
     known_duration_s = known_or_zero(duration_s)
     snapshots = inputs.snapshots
     requested = known_or_zero(snapshots.completed) + known_or_zero(snapshots.failed) > 0
@@ -91,8 +91,7 @@ def separate_waiting(inputs: Inputs, traffic: Traffic, window: Window) -> InFlig
     )
 
 
-def _duration_s(before: Floats, latency_s: Floats, idle: Bools, tick_s: float) -> Floats:
-    part = np.where(idle, min(1.0, tick_s / DURATION_RISE_S), 0.0)
+def _duration_s(before: Floats, latency_s: Floats, part: Floats) -> Floats:
     risen = before + part * np.maximum(latency_s - before, 0.0)
     lower = np.fmin(np.where(np.isnan(latency_s), before, risen), latency_s)
     return np.where(np.isnan(before), latency_s, lower)
