@@ -140,7 +140,7 @@ def indicator_weights(inputs: Inputs, rs: Floats, judged: Bools) -> IndicatorWei
         q_i   = min(1, R_i/R0)              R_i: range of 1 - rs_ij (eq 1); 0 if fewer than two measure it
         d_i   = (1 - E_i) q_i               E_i: its entropy (eq 3)
         mu    = (1 - phi) max_i q_i         the part of W for differences between peers
-        W_i  += (1 - e^(-T/tau_W)) (mu d_i/sum d + (1 - mu) a_i - W_i)
+        W_i  += (1 - e^(-T/tau)) (mu d_i/sum d + (1 - mu) a_i - W_i)
 
     a_i shares 1 equally among the four and those further indicators that some peer measures. So an indicator
     that no peer reports moves nothing, and the four always have a part.
@@ -154,8 +154,7 @@ def indicator_weights(inputs: Inputs, rs: Floats, judged: Bools) -> IndicatorWei
     counts = np.array([each in INDICATORS for each in indicators]) | some_peer_measures
     equal = (1.0 - mu) * counts / np.maximum(summed(counts), 1)
     target = mu * entropy_weights(apart.entropy, credit) + equal
-    tau_w = parameters.tau_W
-    part = 1.0 - exp(-inputs.snapshots.tick_s / tau_w) if tau_w > 0 else 1.0
+    part = 1.0 - exp(-inputs.snapshots.tick_s / parameters.tau)
     before = np.concatenate([inputs.previous_scalars[f"W_{each}"] for each in indicators], axis=-1)
     weights = np.where(anybody(judged), before + part * (target - before), before)
     return IndicatorWeights(weights=weights, spread=apart, credit=credit)

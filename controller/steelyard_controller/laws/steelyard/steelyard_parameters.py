@@ -32,7 +32,9 @@ RECENT_WINDOWS = CHANGE_WINDOWS[-1] + 2
 class SteelyardParameters:
     """The parameters of the law `steelyard`."""
 
-    tau: float = parameter(30.0, 1, 3600, "s", "memory of the evidence: long for quiet weights")
+    tau: float = parameter(
+        30.0, 1, 3600, "s", "memory of the evidence and of the entropy weights: long for quiet weights"
+    )
     n0: float = parameter(
         10.0, 0.1, 1e6, "requests", "weight of the prior, the baseline, against requests seen"
     )
@@ -61,7 +63,6 @@ class SteelyardParameters:
     )
     R0: float = parameter(0.1, 0.001, 1, "load", "range below which an indicator's differences are noise")
     phi: float = parameter(0.2, 0, 1, "ratio", "part of the entropy weights that is always shared equally")
-    tau_W: float = parameter(30.0, 0, 3600, "s", "memory of the entropy weights")
     alpha: float = parameter(0.5, 0.01, 1, "ratio", "smoothing of residuals: the part of the last second")
     knee_mem: float = parameter(
         0.8, 0, 0.99, "load", "memory utilization below which a fuller cache is no load; a declared knee wins"
