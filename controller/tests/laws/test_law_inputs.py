@@ -125,14 +125,14 @@ def test_slow_start_is_linear_over_the_ramp_with_a_floor() -> None:
     assert joins == pytest.approx(expected)
 
 
-def test_slow_start_has_envoys_aggression_and_floor() -> None:
-    law = laws.create("steelyard", {"ramp": 10, "aggression": 2, "join_min": 0.4})
+def test_slow_start_has_the_ramp_and_the_floor_of_the_parameters() -> None:
+    law = laws.create("steelyard", {"ramp": 10, "join_min": 0.4})
     memory, _ = steps(law, [snapshot(cpu=0.5)] * WARM)
     joins = []
     for _tick in range(11):
         memory, decision = law.step(memory, snapshot(ids="abcd", cpu=0.5))
         joins.append(float(decision.columns["join"][3]))
-    assert joins == pytest.approx([max(0.4, min(1.0, (tick + 1) / 10) ** 0.5) for tick in range(11)])
+    assert joins == pytest.approx([max(0.4, min(1.0, (tick + 1) / 10)) for tick in range(11)])
 
 
 def test_without_a_ramp_there_is_no_slow_start() -> None:

@@ -39,7 +39,7 @@ def weigh_slow_start(
 ) -> SlowStart:
     """Hold back a peer that is new or was away (step 11).
 
-        join = clip((seen/ramp)^(1/aggression), join_min, 1)        Envoy's form
+        join = clip(seen/ramp, join_min, 1)
         join += (1 - join) clip((arriving/0.9 - sum c join)/sum c (1 - join), 0, 1)     over present peers
         arriving = EWMA over 1 s of the requests/s that arrive;  c: `capacity`
         seen   + T while the peer is present, at most ramp and up;  - T, at least 0, while it is away;  0 out
@@ -73,8 +73,7 @@ def weigh_slow_start(
     arriving = np.where(traffic.reportless_ticks == 0, averaged, arriving)
     factor = np.ones(seen_s.shape)
     if parameters.ramp > 0:
-        passed: Floats = clip(seen_s / parameters.ramp, 0.0, 1.0) ** (1.0 / parameters.aggression)
-        factor = clip(passed, parameters.join_min, 1.0)
+        factor = clip(seen_s / parameters.ramp, parameters.join_min, 1.0)
     if (factor < 1.0).any():
         there = snapshots.eligible & ~away
         missing = arriving / SLOW_START_LOAD - summed(capacity * factor, there)

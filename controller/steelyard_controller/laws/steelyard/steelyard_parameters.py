@@ -81,9 +81,6 @@ class SteelyardParameters:
         4.0, 0, 20, "ln", "ceiling, e^4 = 55 times W_S: room for a wrong baseline, not for a broken reader"
     )
     ramp: float = parameter(30.0, 0, 3600, "s", "slow start of new and recovered peers; 0: none")
-    aggression: float = parameter(
-        1.0, 0.1, 10, "exponent", "shape of slow start, as in Envoy: 1 is linear, more is faster"
-    )
     join_min: float = parameter(
         0.1, 0.01, 1, "ratio", "first factor of slow start, as Envoy's min_weight_percent"
     )
