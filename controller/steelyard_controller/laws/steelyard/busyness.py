@@ -65,7 +65,7 @@ def measure_busyness(inputs: Inputs) -> Busyness:
     """Score the peers by their samples; only the yardsticks are compared and raise the alert (step 1).
 
     U_j   = (1 - gamma) sum_i W_i rs_ij + gamma min_i rs_ij        eq 6 is gamma = 0
-    H'    = H + hyst during an alert, H otherwise
+    H'    = (H + L)/2 during an alert, H otherwise
     alert = any U_j <= H'
     hot_j = alert and (U_j <= H' or U_j >= L)
     """
@@ -84,7 +84,7 @@ def measure_busyness(inputs: Inputs) -> Busyness:
     gamma, shown = parameters.gamma, np.where(known[..., None], rs, np.nan)
     score = (1.0 - gamma) * residual_score(by_indicator.weights, shown) + gamma * tightest(shown)
     alert = inputs.previous_scalars["alert"] > 0
-    threshold = parameters.H + np.where(alert, parameters.hyst, 0.0)
+    threshold = np.where(alert, (parameters.H + parameters.L) / 2.0, parameters.H)
     high, low = load_classes(score, threshold, parameters.L, judged)
     return Busyness(
         knee=knee,

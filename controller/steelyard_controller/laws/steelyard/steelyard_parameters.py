@@ -57,7 +57,6 @@ class SteelyardParameters:
     L: float = parameter(
         0.4, 0, 1, "score", "the paper's low-load threshold; above H (by 0.1 if only H is set)"
     )
-    hyst: float = parameter(0.05, 0, 1, "score", "hysteresis: added to H during an alert")
     gamma: float = parameter(
         0.9, 0, 1, "ratio", "part of the bottleneck in U; idle indicators dilute the paper's score"
     )
