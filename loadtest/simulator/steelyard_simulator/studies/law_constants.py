@@ -169,6 +169,7 @@ RULES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "_is_relieved": {"_is_relieved": _no_peer_is_relieved},
         "_is_inferred": {"_is_inferred": _no_peer_is_inferred},
         "with_findings_kept": {"with_findings_kept": _as_found},
+        "_information": {"_information": np.ones_like},
         "contrast": {"CHANCE_PART": NEVER},
     }
 )
