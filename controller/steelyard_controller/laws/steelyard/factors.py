@@ -22,8 +22,6 @@ BACKLOG_ADDED_MAX, BACKLOG_TAKEN_MAX = 0.1, 0.95
 BACKLOG_SHORTEST_S = 3.0
 # A new window's part in `busy`: slowness is judged by the load of the last five seconds.
 BUSY_SMOOTHING_PER_S = 0.2
-# Requests: a single slow one, a hundred times the median, takes 3 % off; thirty count fully.
-SLOW_PRIOR = 10.0
 # Requests counted as successful beforehand, so that few failures do not make a large ratio.
 FAILURE_PRIOR = 5.0
 # With half of the requests failing, an eighth of the weight remains.
@@ -87,7 +85,7 @@ def weigh_backlog(inputs: Inputs, traffic: Traffic, in_flight: InFlight, estimat
 def weigh_slowness(inputs: Inputs, window: Window, traffic: Traffic) -> Slowness:
     """Reduce the weight of a peer that is slow although idle, by the amount of evidence (step 9).
 
-        slow = min(1, kappa median_i(lat_i)/lat_j)^((1 - busy_j) ok^2/(ok^2 + 100))
+        slow = min(1, kappa median_i(lat_i)/lat_j)^((1 - busy_j) ok^2/(ok^2 + n0^2))
 
     i: the others; lat: a usual request's latency; busy = max(l, EWMA_0.2(l)), the load now and of the last
     seconds; ok: requests completed, fading.
@@ -103,7 +101,8 @@ def weigh_slowness(inputs: Inputs, window: Window, traffic: Traffic) -> Slowness
         return Slowness(busy=smoothed, factor=np.ones(busy.shape))
     typical = median_of_others(traffic.latency_s, timed)
     excess = np.where(timed, np.minimum(1.0, inputs.parameters.kappa * typical / latency_s), 1.0)
-    certain = traffic.ok**2 / (traffic.ok**2 + SLOW_PRIOR**2)
+    # A single slow request, a hundred times the median, takes 3 % off; thirty count fully.
+    certain = traffic.ok**2 / (traffic.ok**2 + inputs.parameters.n0**2)
     factor = np.where(timed & traffic.live, excess ** ((1.0 - busy) * certain), 1.0)
     return Slowness(busy=smoothed, factor=factor)
 
