@@ -13,10 +13,11 @@ from steelyard_controller.laws.snapshot import SMALLEST_FIGURE, Bools, Floats
 from steelyard_controller.laws.steelyard.busyness import Busyness
 from steelyard_controller.laws.steelyard.in_flight import InFlight
 from steelyard_controller.laws.steelyard.inputs import Inputs
+from steelyard_controller.laws.steelyard.steelyard_parameters import WINDOW_S
 from steelyard_controller.laws.steelyard.traffic import Traffic
 
-# Slow start fills the other servers up to this load; arrivals are averaged over this time.
-SLOW_START_LOAD, ARRIVING_S = 0.9, 1.0
+# Slow start fills the other servers up to this load.
+SLOW_START_LOAD = 0.9
 # A peer without samples and requests is there if fewer than this number of requests were due.
 DUE_REQUESTS = 1.0
 # A peer that got none of this number of due requests is away. By chance, that happens once in 500 million
@@ -69,7 +70,7 @@ def weigh_slow_start(
     seen_s = np.where(snapshots.eligible, seen_s, 0.0)
     arriving = inputs.previous_scalars["arriving"]
     now = np.maximum(summed(traffic.expected), 0.0) / tick_s
-    averaged = arriving + (1.0 - exp(-tick_s / ARRIVING_S)) * (now - arriving)
+    averaged = arriving + (1.0 - exp(-tick_s / WINDOW_S)) * (now - arriving)
     arriving = np.where(traffic.reportless_ticks == 0, averaged, arriving)
     factor = np.ones(seen_s.shape)
     if parameters.ramp > 0:
