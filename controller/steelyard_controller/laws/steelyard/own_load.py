@@ -118,11 +118,10 @@ def _waiting_load(
     traffic: Traffic,
     in_flight: InFlight,
 ) -> Floats:
-    """Return clip((wait_j - wait_m)/max(d_sat, d), 0, 1), k: a backlog counts as load beside the sample."""
-    parameters = inputs.parameters
-    able = capacity(e, w, evidence.requests, inputs.baseline, prior_worth(evidence.cost, parameters))
+    """Return clip((wait_j - wait_m)/max(T_1, d), 0, 1), k: a backlog counts as load beside the sample."""
+    able = capacity(e, w, evidence.requests, inputs.baseline, prior_worth(evidence.cost, inputs.parameters))
     backlog_s, mean_backlog_s = waiting_s(in_flight.waiting, able, inputs.yardsticks)
-    saturated_s = np.maximum(parameters.d_sat, in_flight.known_duration_s)
+    saturated_s = np.maximum(inputs.window_s, in_flight.known_duration_s)
     waiting = clip((backlog_s - mean_backlog_s) / saturated_s, 0.0, 1.0)
     return np.where(window.matched & traffic.live, waiting, 0.0)
 

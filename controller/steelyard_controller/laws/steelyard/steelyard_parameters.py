@@ -66,7 +66,6 @@ class SteelyardParameters:
     knee_mem: float = parameter(
         0.8, 0, 0.99, "load", "memory utilization below which a fuller cache is no load; a declared knee wins"
     )
-    d_sat: float = parameter(1.0, 0.01, 60, "s", "backlog above the mean that counts as fully busy")
     kappa: float = parameter(
         5.0, 1, 1000, "ratio", "latency over the median's from which a server counts as slow"
     )

@@ -45,7 +45,7 @@ OFF: Mapping[str, float] = MappingProxyType(
         "HALF_LOAD_MAX": NEVER, "COST_DOWN_PER_S": 0.0, "COST_UP_PER_S": 0.0, "MOST_NOT_OURS": 1.0 - HARDLY,
         "SLOW_START_LOAD": NEVER, "DUE_REQUESTS": 0.0, "MISSED_REQUESTS": NEVER,
         "n0": 0.1, "p0": 1e6, "eps": 0.0, "beta": 0.0001, "H": 0.0, "L": 1.0, "gamma": 1.0,
-        "R0": 0.001, "phi": 0.0, "alpha": 1.0, "d_sat": 60.0, "kappa": 1000.0, "m_min": 1e-6,
+        "R0": 0.001, "phi": 0.0, "alpha": 1.0, "kappa": 1000.0, "m_min": 1e-6,
         "z_max": 20.0, "ramp": 0.0, "join_min": 0.01,
     }
 )  # fmt: skip
@@ -160,6 +160,10 @@ def _no_peer_is_inferred(_inputs: object, busyness: Any, _traffic: object) -> Bo
     return np.zeros(busyness.sampled.shape, dtype=np.bool_)
 
 
+def _no_waiting_load(*of: Any) -> Floats:  # noqa: ANN401
+    return np.zeros_like(of[2])
+
+
 def _as_found(known: Known, _sums: object, _seen: object, _tick_s: float) -> Known:
     return known
 
@@ -169,6 +173,7 @@ RULES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "_is_relieved": {"_is_relieved": _no_peer_is_relieved},
         "_is_inferred": {"_is_inferred": _no_peer_is_inferred},
         "with_findings_kept": {"with_findings_kept": _as_found},
+        "_waiting_load": {"_waiting_load": _no_waiting_load},
         "_information": {"_information": np.ones_like},
         "contrast": {"CHANCE_PART": NEVER},
     }
