@@ -100,7 +100,7 @@ def _requests_after(own: OwnLoad, known: Known, count: Floats, tick_s: float) ->
 
         A' fades with 4 h, plus n x^2/(x^2 + r0^2), with or without a change        x: the load of n
         refuted cost     A' *= (cost now/cost before)^8
-        w_0 > r0 + l/5   A' grows up to max(0, y/error - 3)^2 only               l: mean load
+        w_0 > r0 + l/5   A' grows up to max(0, y/error - h_hot)^2 only               l: mean load
 
     Beside others' load, requests tell the cost only as far as the load has followed their number.
     """

@@ -35,8 +35,6 @@ from steelyard_controller.laws.steelyard.paired_window import PHASE_PART
 CHANCE_PART = 0.75
 # Time in which a finding is kept in the cost and in w_0.
 LEARNING_S = 2.0
-# Standard errors by which a cost must exceed y to be refuted: chance does that once in 700 times.
-REFUTED_SIGMA = 3.0
 
 
 class Statistics(NamedTuple):
@@ -94,7 +92,7 @@ def known_of(inputs: Inputs, evidence: Evidence, in_flight: InFlight) -> Known:
         left     = variance of l that y leaves + r0^2
         y_1      = y - sqrt(max(left, disp [rate]/T cost^2)/(v windows))
         error    = sqrt(left/(v (windows - 10)))
-        most     = 2 (1 + (d/T_1)^2)/(1 - F/D) (|y| + 3 error)
+        most     = 2 (1 + (d/T_1)^2)/(1 - F/D) (|y| + h_hot error)
 
     rate, l: rate of requests and load of a window; [ ]: their means, from `Evidence.moments`. Chance makes a
     variance of [rate]/T. If windows begin apart, load and rate do not agree on the larger part of it. Half a
@@ -118,7 +116,9 @@ def known_of(inputs: Inputs, evidence: Evidence, in_flight: InFlight) -> Known:
     error = np.sqrt(unexplained / np.maximum(older * variance, FADED))
     measured = 1.0 - evidence.sums[..., FULL_SECONDS] / np.maximum(evidence.sums[..., SECONDS], FADED)
     # If sample and report begin half a window apart, y is half of the cost.
-    most = blurred / PHASE_PART * (np.abs(marginal) + REFUTED_SIGMA * error)
+    # Chance exceeds three errors once in 700 times.
+    errors = inputs.parameters.h_hot
+    most = blurred / PHASE_PART * (np.abs(marginal) + errors * error)
     return Known(
         statistics=statistics,
         cost=evidence.cost,
@@ -127,7 +127,7 @@ def known_of(inputs: Inputs, evidence: Evidence, in_flight: InFlight) -> Known:
         marginal=marginal,
         surely=marginal - chance,
         most=most / np.maximum(measured, FADED),
-        distinguished=np.maximum(marginal / error - REFUTED_SIGMA, 0.0) ** 2,
+        distinguished=np.maximum(marginal / error - errors, 0.0) ** 2,
     )
 
 
