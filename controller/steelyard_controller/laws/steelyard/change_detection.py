@@ -34,8 +34,6 @@ MOSTLY_OTHERS = 0.25
 SHORT_PART = 0.25
 # Threshold for a peer that has become free: its evidence rested on queues.
 FREE_SIGMA = 1.5
-# An outlier counts at most this many times the present dispersion.
-LARGEST_OUTLIER = 9.0
 SMALLEST_DISPERSION = 0.3
 
 # Each test: its number of windows, and the number of windows after them. Below, a row is a test.
@@ -108,9 +106,7 @@ def detect_change(
         is_over = (relieved | (freed & mostly_others)) & (explained_s < MOSTLY_OTHERS * since[..., BUSY])
         since[..., BUSY] = np.where(is_over, explained_s, since[..., BUSY])
     steady = own.measures_cost & tested & ~restarted
-    dispersion = dispersion_after(
-        evidence.dispersion, steady, recent, own, min(1.0, parameters.beta * tick_s)
-    )
+    dispersion = dispersion_after(inputs, steady, recent, own)
     return Change(z=z, restarted=restarted, recent=recent, since=since, dispersion=dispersion)
 
 
@@ -268,14 +264,16 @@ def last_windows(recent: Floats, window: Floats, windows: Ints) -> tuple[Floats,
     return by_window.reshape(recent.shape), by_window.sum(axis=-2)
 
 
-def dispersion_after(before: Floats, steady: Bools, recent: Floats, own: OwnLoad, part: float) -> Floats:
+def dispersion_after(inputs: Inputs, steady: Bools, recent: Floats, own: OwnLoad) -> Floats:
     """Return disp, m x 1: the scatter of the load of a count, in units of a Poisson's.
 
-        disp = EWMA_part of the mean of ((x_1 - x_0)/e)^2/(1/a_0 + 1/a_1),   x = (b - s w)/a
+        disp = EWMA_beta of the mean of ((x_1 - x_0)/e)^2/(1/a_0 + 1/a_1),   x = (b - s w)/a
 
     0 and 1: the last window and this one; a, b, s: their requests, load seconds and seconds; e, w: see
-    `split`. It is measured from one window to the next, so that a change of the server is not scatter.
+    `split`. It is measured from one window to the next, so that a change of the server is not scatter. An
+    outlier counts as h_hot sigma at most.
     """
+    before, parameters = own.evidence.dispersion, inputs.parameters
     windows = recent[..., -6:-3], recent[..., -3:]
     steady = steady & (windows[0][..., REQUESTS] >= FEWEST_REQUESTS)
     if not steady.any():
@@ -286,6 +284,8 @@ def dispersion_after(before: Floats, steady: Bools, recent: Floats, own: OwnLoad
         for each, count in zip(windows, counts, strict=True)
     ]
     scatter = ((costs[1] - costs[0]) / own.e) ** 2 / (1.0 / counts[0] + 1.0 / counts[1])
-    mean = quotient(summed(np.minimum(scatter, LARGEST_OUTLIER * before), steady), summed(steady), 0.0)
+    largest = parameters.h_hot**2 * before
+    mean = quotient(summed(np.minimum(scatter, largest), steady), summed(steady), 0.0)
+    part = min(1.0, parameters.beta * inputs.snapshots.tick_s)
     after = np.maximum(SMALLEST_DISPERSION, before + part * (mean - before))
     return np.where(anybody(steady), after, before)
