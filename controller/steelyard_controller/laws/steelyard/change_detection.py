@@ -32,8 +32,6 @@ from steelyard_controller.laws.steelyard.steelyard_parameters import (
 MOSTLY_OTHERS = 0.25
 # A request of more than this part of a window has its load in other windows than its count.
 SHORT_PART = 0.25
-# Threshold for a peer that has become free: its evidence rested on queues.
-FREE_SIGMA = 1.5
 SMALLEST_DISPERSION = 0.3
 
 # Each test: its number of windows, and the number of windows after them. Below, a row is a test.
@@ -72,7 +70,7 @@ def detect_change(
     """Test the last windows, with this one, against the evidence before them (step 6).
 
     restarted:  z > h (1 + J)            h: h_hot if hot or quicker, otherwise h_cold; J: restarts, fading
-                z > 1.5                  if F > D/2 and l < 0.8: it was full of others' work and is free
+                z > h_hot/2              if F > D/2 and l < 0.8: it was full of others' work and is free
                 or at once               if the known cost explained little of the load, and now explains it:
                                          `_is_relieved`
     """
@@ -93,7 +91,8 @@ def detect_change(
 
     eager = busyness.hot | in_flight.quicker
     threshold = np.where(eager, parameters.h_hot, parameters.h_cold) * (1.0 + evidence.jumps)
-    restarted = relieved | (z > np.where(freed, FREE_SIGMA, threshold))
+    # The evidence of a peer that has become free rested on queues.
+    restarted = relieved | (z > np.where(freed, parameters.h_hot / 2.0, threshold))
     freed |= relieved
 
     since = own.window
