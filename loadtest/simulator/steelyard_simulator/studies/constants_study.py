@@ -40,7 +40,7 @@ PICKERS: Mapping[str, str] = MappingProxyType({ALONE: "weights alone", DEFAULT: 
 
 ByCluster = Mapping[str, Sequence[Figures]]
 
-UNCHANGED, NOISE = "the law", "noise"
+AS_IS, NOISE = "the law", "noise"
 NOISE_TAU_S = (27.0, 28.0, 29.0, 31.0, 32.0, 33.0)
 WORTH_NOISES = 3.0
 """A worth of this many noises is not chance."""
@@ -64,13 +64,13 @@ def _changes() -> Mapping[tuple[str, str], Change]:
         Change(of=NOISE, value=f"tau {tau_s:g}", instead=f"{each:g}", parameters={"tau": each})
         for each in NOISE_TAU_S
     )
-    every = (Change(of=UNCHANGED, value="", instead=""), *noise, *changes())
+    every = (Change(of=AS_IS, value="", instead=""), *noise, *changes())
     return MappingProxyType({(each.of, each.instead): each for each in every})
 
 
 def names() -> tuple[str, ...]:
     """Return the constants and rules of the study."""
-    return tuple(dict.fromkeys(of for of, _ in _changes() if of not in (UNCHANGED, NOISE)))
+    return tuple(dict.fromkeys(of for of, _ in _changes() if of not in (AS_IS, NOISE)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ def changed_law(trial: ConstantTrial) -> AbstractContextManager[None]:
 
 def trials(options: argparse.Namespace) -> list[ConstantTrial]:
     """Return the law as it is, the noise, and the chosen changes, on each cluster and with each picker."""
-    chosen = (UNCHANGED, NOISE, *(options.only or names()))
+    chosen = (AS_IS, NOISE, *(options.only or names()))
     return [
         ConstantTrial(cluster=cluster, picker=picker, of=of, instead=instead)
         for of, instead in _changes()
@@ -132,7 +132,7 @@ def outcomes(runs: Runs) -> Mapping[tuple[str, str], Mapping[str, Outcome]]:
     for trial, own in runs.items():
         by_picker = by_change.setdefault((trial.of, trial.instead), {})
         by_picker.setdefault(trial.picker, {})[trial.cluster] = own
-    unchanged = by_change.pop((UNCHANGED, ""))
+    unchanged = by_change.pop((AS_IS, ""))
     return {
         change: {picker: _outcome(of, unchanged[picker]) for picker, of in by_picker.items()}
         for change, by_picker in by_change.items()

@@ -60,7 +60,7 @@ INSTEAD: Mapping[str, tuple[float, ...]] = MappingProxyType(
 )  # fmt: skip
 """Values for constants whose half or double makes no sense."""
 
-UNCHANGED: Mapping[str, str] = MappingProxyType(
+LEFT_OUT: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(("REQUESTS", "BUSY", "SECONDS", "FULL_SECONDS"), "the number of a column"),
         **dict.fromkeys(("RATE_SQUARED", "RATE_LOAD", "LOAD_SQUARED"), "the number of a column"),
@@ -114,13 +114,13 @@ def parameters() -> dict[str, float]:
 
 def changes() -> tuple[Change, ...]:
     """Return all changes: those of constants, of parameters, and of rules."""
-    numbers = {name: value for name, value in constants().items() if name not in UNCHANGED}
+    numbers = {name: value for name, value in constants().items() if name not in LEFT_OUT}
     named = (
         Change(of=name, value=f"{value:g}", instead=text, names={name: other})
         for name, value in numbers.items()
         for other, text in _instead(name, value)
     )
-    declared = {name: value for name, value in parameters().items() if name not in UNCHANGED}
+    declared = {name: value for name, value in parameters().items() if name not in LEFT_OUT}
     bound = (
         Change(of=name, value=f"{value:g}", instead=text, parameters={name: other})
         for name, value in declared.items()
