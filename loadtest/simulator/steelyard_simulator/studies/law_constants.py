@@ -114,7 +114,8 @@ def parameters() -> dict[str, float]:
 
 def changes() -> tuple[Change, ...]:
     """Return all changes: those of constants, of parameters, and of rules."""
-    numbers = {name: value for name, value in constants().items() if name not in LEFT_OUT}
+    found = {name: value for name, value in constants().items() if name not in LEFT_OUT}
+    numbers = {name: value for name, value in found.items() if isinstance(value, int | float)}
     named = (
         Change(of=name, value=f"{value:g}", instead=text, names={name: other})
         for name, value in numbers.items()
