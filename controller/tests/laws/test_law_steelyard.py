@@ -8,6 +8,7 @@ import pytest
 from steelyard_controller import laws
 from steelyard_controller.laws.snapshot import Floats
 from steelyard_controller.laws.steelyard import capacity_estimate
+from steelyard_controller.laws.steelyard.steelyard_parameters import REMEMBERED_S
 
 from .snapshots import figures, golden, golden_snapshot, snapshot, steps
 
@@ -109,7 +110,7 @@ def test_a_night_without_a_request_is_not_forgotten_and_a_weekend_ends_on_the_ba
     memory, morning = steps(STEELYARD, [idle] * 8 * 60, memory)
     assert morning.weights == pytest.approx(before.weights, rel=0.02)
     # The other 40 hours of the weekend pass twelve times as fast.
-    monkeypatch.setattr(capacity_estimate, "REMEMBERED_S", capacity_estimate.REMEMBERED_S / 12)
+    monkeypatch.setattr(capacity_estimate, "REMEMBERED_S", REMEMBERED_S / 12)
     _, monday = steps(STEELYARD, [idle] * 200, memory)
     assert monday.weights == pytest.approx(monday.baseline, rel=0.01)
 
