@@ -48,7 +48,7 @@ def test_a_replaced_constant_is_another_one_everywhere_and_comes_back() -> None:
         assert {vars(module)["IDLE_LOAD"] for module in MODULES if "IDLE_LOAD" in vars(module)} == {0.5}
         without = small()
     assert (evidence.IDLE_LOAD, factors.FAILURE_POWER) == (0.02, 3.0)
-    assert without.ticks.weights[-1, 0] > 2 * small().ticks.weights[-1, 0]
+    assert without.ticks.weights[-1, 0] > 1.5 * small().ticks.weights[-1, 0]
 
 
 def test_an_unknown_name_is_refused() -> None:
@@ -83,7 +83,7 @@ def made_up(p99_ms: Mapping[tuple[str, str, str], float]) -> dict[ConstantTrial,
 
 def test_the_table_is_sorted_by_worth_in_noises() -> None:
     noise = {
-        ("noise", f"{tau_s:g}", picker): 101.0 for tau_s in (27.0, 31.0) for picker in ("vnswrr", "vnswrr2")
+        ("noise", f"{tau_s:g}", picker): 101.0 for tau_s in (27.0, 31.5) for picker in ("vnswrr", "vnswrr2")
     }
     runs = made_up(
         {
@@ -97,12 +97,12 @@ def test_the_table_is_sorted_by_worth_in_noises() -> None:
     )
     text = page(argparse.Namespace(), runs, "the command").text({})
     assert (
-        "`the command`: 1 cluster, 1 seed each. The noise of a mean is 0.6 % (weights alone), 0.6 %" in text
+        "`the command`: 1 cluster, 1 seed each. The noise of a mean is 0.7 % (weights alone), 0.7 %" in text
     )
     assert "2 of 4 changes cost at least 3 noises, and 1 change no run." in text
     _, _, *rows = [line for line in text.splitlines() if line.startswith("|")]
     assert [row.split(" | ")[0] for row in rows] == ["| `eps`", "| `FULL`", "| `phi`", "| `beta`"]
-    assert rows[1] == ("| `FULL` | 0.95 | off | 1.200 | 1.20 two | 1.000 | 1.00 two |  | 1 | 31.7 |")
+    assert rows[1] == ("| `FULL` | 0.95 | off | 1.200 | 1.20 two | 1.000 | 1.00 two |  | 1 | 25.9 |")
 
 
 def test_the_command_writes_a_row_for_a_chosen_constant(tmp_path: Path) -> None:
