@@ -16,8 +16,9 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import methodcaller
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
+from msgspec import Struct
 from pymemcache.client.base import Client
 from pymemcache.exceptions import (
     MemcacheError,
@@ -61,7 +62,7 @@ class Unavailable(Exception):
     """The server did not answer as asked; the message names the reason."""
 
 
-class Seen(NamedTuple):
+class Seen(Struct, frozen=True):
     """A value and the server's mark of it (Memcached's "cas unique"), which changes at every write."""
 
     value: bytes

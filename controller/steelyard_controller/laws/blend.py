@@ -7,9 +7,10 @@ without warming up. A migration goes from 0 to 100 %.
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.decision_builder import quantize_with_pins
@@ -18,14 +19,14 @@ from steelyard_controller.laws.memory import Memory
 from steelyard_controller.laws.snapshot import Batch, Snapshot, alike, batch_of, cleaned
 
 
-class StepResult(NamedTuple):
+class StepResult(Struct, frozen=True):
     """The memories and the decisions after one tick, by the laws' names."""
 
     memories: dict[str, Memory]
     decisions: dict[str, Decision]
 
 
-class Due(NamedTuple):
+class Due(Struct, frozen=True):
     """The laws of one upstream, their memories, and the snapshot to step on.
 
     `batch` has the snapshots of several upstreams, and this one's at `row`; None: it is by itself.

@@ -14,9 +14,9 @@ autoscaler's new server would count little, and another one would be started for
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import exp, isnan
-from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from steelyard_controller.laws.decision import Decision
 from steelyard_controller.laws.presentation import in_percent
@@ -30,7 +30,7 @@ PATIENCE_TICKS = 3
 LEAST_LEARNT = 0.5
 
 
-class Carried(NamedTuple):
+class Carried(Struct, frozen=True):
     """Requests per second that end, well or badly, smoothed; None: no reports."""
 
     per_s: float | None = None

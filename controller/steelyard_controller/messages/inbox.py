@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, nan
-from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct, field
@@ -50,7 +49,7 @@ class Inbox(Struct, frozen=True, kw_only=True):
     refused: Mapping[str, int] = field(default_factory=dict)
 
 
-class Receipt(NamedTuple):
+class Receipt(Struct, frozen=True):
     """The values that one tick has read for an upstream.
 
     places    the place of each declared peer
@@ -197,7 +196,7 @@ def _counted(counts: Mapping[str, int], reasons: Sequence[Reason]) -> Mapping[st
     return dict(Counter(counts) + Counter(reasons)) if reasons else counts
 
 
-class _NewReport(NamedTuple):
+class _NewReport(Struct, frozen=True):
     """A report that is its load balancer's newest one, and the earlier runs of that load balancer."""
 
     receipt: int

@@ -149,9 +149,14 @@ class NewestSamples(Mapping[str, Received[SampleRecord]]):
         if peer not in self:
             return None
         place = self.first + self.places[peer]
-        four = self.columns.figures[UTILIZATION, place].tolist()
-        known = [None if math.isnan(figure) else figure for figure in four]
-        return {**dict(zip(sample_record.INDICATORS, known, strict=True)), **self.columns.further[place]}
+        return _utilization(self.columns.figures[UTILIZATION, place].tolist(), self.columns.further[place])
+
+    def utilizations(self) -> dict[str, dict[str, float | None]]:
+        """Return the `utilization` of each server with a sample."""
+        end, columns = self.first + len(self.places), self.columns
+        figures = self.figures[UTILIZATION].T.tolist()
+        rows = zip(self.places, self._raw(), figures, columns.further[self.first : end], strict=True)
+        return {peer: _utilization(four, further) for peer, value, four, further in rows if value is not None}
 
     def arrived_s(self, peer: str) -> float | None:
         """Return when a server's sample arrived; None: it has none."""
@@ -188,6 +193,11 @@ class NewestSamples(Mapping[str, Received[SampleRecord]]):
         columns = replace(new.columns, raw=raw, boots=boots, further=further)
         ended = {peer: runs for peer, runs in self.ended.items() if peer in places}
         return NewestSamples(places, columns, 0, ended)
+
+
+def _utilization(four: Sequence[float], further: Mapping[str, float | None]) -> dict[str, float | None]:
+    known = [None if figure != figure else figure for figure in four]
+    return {**dict(zip(sample_record.INDICATORS, known, strict=True)), **further}
 
 
 def put_together(samples: Sequence[NewestSamples]) -> SampleColumns:

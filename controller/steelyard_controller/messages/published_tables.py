@@ -14,8 +14,8 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
+from msgspec import Struct
 from steelyard_protocol import derived_keys, table_chunks, weight_table, wire
 from steelyard_protocol.memcached_client import Seen, Unavailable
 from steelyard_protocol.memcached_pool import Forbidden, MemcachedPool, NoServer
@@ -49,7 +49,7 @@ Put = Mapping[str, Mapping[str, bool | str]]
 """The result of a write: server -> key -> whether the value is there, or why not."""
 
 
-class _Checked(NamedTuple):
+class _Checked(Struct, frozen=True):
     """A server's value of a key, with the term of its table (0: it was refused) and its chunks."""
 
     value: bytes
@@ -57,7 +57,7 @@ class _Checked(NamedTuple):
     chunks: tuple[str, ...] = ()
 
 
-class _Encoded(NamedTuple):
+class _Encoded(Struct, frozen=True):
     """A table for Memcached under its key, and its head."""
 
     key: str

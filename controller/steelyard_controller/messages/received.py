@@ -7,6 +7,7 @@ Pure: the time is an argument. Freshness is judged by the receiver's own clock, 
 from math import inf
 from typing import Generic, NamedTuple, TypeVar
 
+from msgspec import Struct
 from steelyard_protocol import replay_guard
 from steelyard_protocol.sample_reader import Sample
 from steelyard_protocol.sample_record import SampleRecord
@@ -61,7 +62,7 @@ def is_silent(
     return now_s - since_s > SILENT_INTERVALS * max(received.message.interval_s, tick_s)
 
 
-class ReadContext(NamedTuple):
+class ReadContext(Struct, frozen=True):
     """The context of all messages of an upstream in one tick; with a shared key, they must be signed.
 
     unix_ms          the receiver's clock since 1970; None: senders' clocks are not checked

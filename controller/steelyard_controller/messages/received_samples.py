@@ -6,9 +6,11 @@ servers' runs are taken as they are, usually all of them together. The others ar
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, chain
-from typing import NamedTuple, cast
+from operator import gt
+from typing import cast
 
 import numpy as np
+from msgspec import Struct
 from steelyard_protocol import derived_keys, sample_reader
 from steelyard_protocol.sample_reader import Sample
 from steelyard_protocol.wire import Refused
@@ -35,7 +37,7 @@ from steelyard_controller.messages.sender_offset import SenderOffset
 READ_AT_ONCE = 256
 
 
-class SampleValues(NamedTuple):
+class SampleValues(Struct, frozen=True):
     """The values read for the samples of an upstream, k each; None: the key is absent.
 
     before       the samples of the same servers before this tick
@@ -83,29 +85,32 @@ class _Reading:
 
     def take(self, changed: Mapping[int, bytes]) -> None:
         """Take up the changed values, by their places."""
-        places, new = list(changed), list[int]()
+        places, values, new = list(changed), list(changed.values()), list[int]()
         for first in range(0, len(places), READ_AT_ONCE):
-            new += self._take_some({place: changed[place] for place in places[first : first + READ_AT_ONCE]})
+            some = slice(first, first + READ_AT_ONCE)
+            new += self._take_some(places[some], values[some])
         if new:
             self._estimate_ends(new)
 
-    def _take_some(self, changed: Mapping[int, bytes]) -> list[int]:
+    def _take_some(self, places: list[int], values: Sequence[bytes]) -> list[int]:
         """Take up changed values, but for the ends of their windows; return the places of the new samples."""
-        places = list(changed)
         upstream_of = self._upstream_of[places].tolist()
-        read = self._read(changed, upstream_of)
+        read = self._read(places, values, upstream_of)
         messages = cast("list[Sample]", read)
         are_next = {*map(type, read)} == {Sample} and self._are_next(places, messages, upstream_of)
         if not are_next:
             seqs = self._figures[SEQ, places].tolist()
             new = [
-                (place, each)
-                for place, number, seq, each in zip(places, upstream_of, seqs, read, strict=True)
+                (place, value, cast("Sample", each))
+                for place, value, number, seq, each in zip(
+                    places, values, upstream_of, seqs, read, strict=True
+                )
                 if self._is_next(each, seq, place, number) or self._is_accepted(each, place, number)
             ]
-            places, messages = [place for place, _ in new], [cast("Sample", each) for _, each in new]
-        for place, message in zip(places, messages, strict=True):
-            self._raw[place] = changed[place]
+            places, values = [place for place, *_ in new], [value for _, value, _ in new]
+            messages = [each for *_, each in new]
+        for place, value, message in zip(places, values, messages, strict=True):
+            self._raw[place] = value
             self._further[place] = message.further or NONE_FURTHER
         self._figures[SAMPLE, places] = figures_of(messages)
         return places
@@ -116,7 +121,7 @@ class _Reading:
         """Return whether each message is the next one of its server's run, as `_is_next` does for one."""
         upstreams = self._upstream_names
         return (
-            bool((np.array([each.seq for each in messages]) > self._figures[SEQ, places]).all())
+            all(map(gt, [each.seq for each in messages], self._figures[SEQ, places].tolist()))
             and [each.boot for each in messages] == [self._boots[place] for place in places]
             and [each.peer for each in messages] == [self._names[place] for place in places]
             and [each.upstream for each in messages] == [upstreams[number] for number in upstream_of]
@@ -163,13 +168,14 @@ class _Reading:
             )
         ]
 
-    def _read(self, changed: Mapping[int, bytes], upstream_of: Sequence[int]) -> Sequence[Sample | Refused]:
+    def _read(
+        self, places: Sequence[int], values: Sequence[bytes], upstream_of: Sequence[int]
+    ) -> Sequence[Sample | Refused]:
         """Return the message in each changed value, or why it is refused."""
-        values = list(changed.values())
         if self._has_no_key and {value[:1] for value in values} == {b"{"}:  # No signature begins so.
             return sample_reader.read_all(values)
         texts: list[bytes | Refused] = []
-        for (place, value), number in zip(changed.items(), upstream_of, strict=True):
+        for place, value, number in zip(places, values, upstream_of, strict=True):
             context = self._upstreams[number].context
             signer = derived_keys.agent(context.upstream, self._names[place])
             texts.append(context.keys.open_value(value, signer))

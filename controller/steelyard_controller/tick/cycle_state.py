@@ -126,7 +126,7 @@ class CycleState:
             memories={**memories},
             sender_clocks_ms={} if self._keys.shared is None else inbox.sender_clocks(self._inbox),
             resolved={}
-            if outcome is None
+            if outcome is None or not self.has_names
             else addresses_in_effect.resolved(self.declaration.upstream, outcome.table),
         )
 

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from steelyard_controller.laws.snapshot import INDICATORS, Floats
-from steelyard_controller.tick.outcome import MOST_UNDECLARED, Outcome, shares, utilization
+from steelyard_controller.tick.outcome import MOST_UNDECLARED, Outcome, all_utilizations, shares
 
 # The columns beside the four indicators.
 COLUMNS = ("weight", "share", "score", "completed", "latency_ms")
@@ -103,7 +103,7 @@ def _at_ms(moment: bytes) -> int | None:
 
 def _utilizations(outcome: Outcome) -> dict[str, Any]:
     # From the last sample, which may be of the previous tick: a late sample is no gap in a plot.
-    rows = [utilization(outcome, peer.id) or {} for peer in outcome.table.peers]
+    rows = [each or {} for each in all_utilizations(outcome).values()]
     further = dict.fromkeys(name for row in rows for name in row if name not in INDICATORS)
     declared = [name for name in further if name in outcome.decision.indicators]
     names = [*declared, *[name for name in further if name not in declared][:MOST_UNDECLARED]]

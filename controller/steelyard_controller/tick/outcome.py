@@ -132,7 +132,8 @@ def utilization(outcome: Outcome, peer: str) -> Utilizations | None:
 
 def all_utilizations(outcome: Outcome) -> dict[str, Utilizations | None]:
     """Return the `utilization` of every peer."""
-    return {peer.id: utilization(outcome, peer.id) for peer in outcome.table.peers}
+    sampled = outcome.inbox.samples.utilizations()
+    return {peer.id: sampled.get(peer.id) or utilization(outcome, peer.id) for peer in outcome.table.peers}
 
 
 def indicators(

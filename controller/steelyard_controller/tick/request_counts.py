@@ -7,9 +7,9 @@ are the same for every load balancer: each report counts once, at the tick at wh
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 from steelyard_protocol.traffic_report import TrafficReport
 
 from steelyard_controller.laws.snapshot import Floats
@@ -29,7 +29,7 @@ class RequestTotal:
     timed: float = 0.0
 
 
-class _Ended(NamedTuple):
+class _Ended(Struct, frozen=True):
     """The part of a report that counts here. The rest of 16 reports of 1,000 upstreams would take 9 MB."""
 
     ids: Sequence[str]
@@ -42,7 +42,7 @@ class _Ended(NamedTuple):
 _NO_TOTALS: Floats = np.zeros((4, 1))
 
 
-class RequestCounts(NamedTuple):
+class RequestCounts(Struct, frozen=True):
     """The totals of an upstream's servers, from 0 when a server comes; immutable."""
 
     ids: tuple[str, ...] = ()

@@ -24,10 +24,10 @@ same number of servers and the same indicators then share a batch, in which each
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 from steelyard_protocol.sample_record import INDICATOR_NAME, INDICATORS, MAX_FURTHER_UTILIZATION
 from steelyard_protocol.traffic_report import TrafficReport
@@ -55,7 +55,7 @@ NONE_GIVEN: Floats = np.empty(0)
 _UTILIZATION_PREFIX = "utilization."
 
 
-class SnapshotInput(NamedTuple):
+class SnapshotInput(Struct, frozen=True):
     """The input of one upstream's snapshot.
 
     pinned      the snapshot's column; empty: no peer is pinned
@@ -68,7 +68,7 @@ class SnapshotInput(NamedTuple):
     published: Floats = NONE_GIVEN
 
 
-class Place(NamedTuple):
+class Place(Struct, frozen=True):
     """An upstream's row of a batch.
 
     sampled       some of its samples are new
@@ -275,13 +275,13 @@ def _traffic_columns(
         lengths = [len(report.ids) for report in reports]
         rows = np.where(places < 0, count, places + first[numbers].repeat(lengths))
         per_tick = np.array([tick_s / report.interval_s for report in reports]).repeat(lengths)
-        done = _joined(report.completed for report in reports)
+        done = _joined([report.completed for report in reports])
         latency_ms = _latency_ms(reports)
         has_latency = ~np.isnan(latency_ms)
         reported[rows] = True
         completed[rows] += done * per_tick
-        failed[rows] += _joined(report.failed for report in reports) * per_tick
-        in_flight[rows] += _joined(report.in_flight for report in reports)
+        failed[rows] += _joined([report.failed for report in reports]) * per_tick
+        in_flight[rows] += _joined([report.in_flight for report in reports])
         latencies_s[rows] += np.where(has_latency, done * latency_ms / 1000, 0.0)
         timed[rows] += np.where(has_latency, done, 0.0)
         if any(report.cost for report in reports):
@@ -298,10 +298,10 @@ def _traffic_columns(
 
 def _latency_ms(reports: Sequence[TrafficReport]) -> Floats:
     """Return the medians of these reports one after the other; without a median, the mean."""
-    mean_ms = _joined(report.latency_ms for report in reports)
+    mean_ms = _joined([report.latency_ms for report in reports])
     if all(report.latency_p50_ms.count(None) == len(report.ids) for report in reports):
         return mean_ms
-    median_ms = _joined(report.latency_p50_ms for report in reports)
+    median_ms = _joined([report.latency_p50_ms for report in reports])
     return np.where(np.isnan(median_ms), mean_ms, median_ms)
 
 
@@ -312,7 +312,7 @@ def _joined(columns: Iterable[Sequence[float | None]]) -> Floats:
 
 def current_reports(inbox: Inbox, *, now_s: float, tick_s: float) -> list[Received[TrafficReport]]:
     """Return the reports that count at a tick: none if no new one arrived at it."""
-    if not any(received.arrived_s == now_s for received in inbox.reports.values()):
+    if now_s not in [received.arrived_s for received in inbox.reports.values()]:
         return []
     oldest_s = now_s - (LATE_REPORT_TICKS + 0.5) * tick_s
     return [received for received in inbox.reports.values() if received.arrived_s >= oldest_s]

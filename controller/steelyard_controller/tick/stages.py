@@ -1,6 +1,6 @@
 """The stages of one upstream's tick before the laws, in their order: begun, taken up, observed. Pure."""
 
-from typing import NamedTuple
+from msgspec import Struct
 
 from steelyard_controller.declarations.upstream import Upstream
 from steelyard_controller.laws.blend import Due
@@ -12,7 +12,7 @@ from steelyard_controller.tick.snapshot_builder import SnapshotInput
 from steelyard_controller.tick.window_pairing import WindowPairing
 
 
-class Begun(NamedTuple):
+class Begun(Struct, frozen=True):
     """A tick that has begun: the upstream as it is declared now, and its values.
 
     inbox       the messages before this tick
@@ -29,7 +29,7 @@ class Begun(NamedTuple):
     announced: Receipt | None
 
 
-class TakenUp(NamedTuple):
+class TakenUp(Struct, frozen=True):
     """The messages of a tick, and the state that follows from them; `refusals` began or ended."""
 
     inbox: Inbox
@@ -40,7 +40,7 @@ class TakenUp(NamedTuple):
     snapshot: SnapshotInput
 
 
-class Observed(NamedTuple):
+class Observed(Struct, frozen=True):
     """The input of the laws at a tick, and the requests that ended per second (NaN: not reported)."""
 
     upstream: Upstream

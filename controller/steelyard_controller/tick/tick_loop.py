@@ -20,8 +20,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 from opentelemetry.trace import Tracer
 from steelyard_protocol import balancer_runs, wire
@@ -60,7 +60,7 @@ class _Tick:
     failed: list[Cycle]
 
 
-class _Ticked(NamedTuple):
+class _Ticked(Struct, frozen=True):
     """An upstream's outcome, and the CPU seconds of its tick without the saving."""
 
     cycle: Cycle

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 from steelyard_controller import laws
@@ -74,7 +75,7 @@ def test_upstreams_that_step_at_once_decide_as_each_does_alone(law: str) -> None
         for number, each in enumerate(due):
             before = alone[number]
             memories = {} if before is None else before.memories
-            (alone[number],) = step_upstreams([each._replace(memories=memories)])
+            (alone[number],) = step_upstreams([msgspec.structs.replace(each, memories=memories)])
         assert [figures(each, law) for each in together if each] == [
             figures(each, law) for each in alone if each
         ]
