@@ -16,6 +16,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec.structs import replace
 from steelyard_controller.laws import Law
 from steelyard_controller.laws.blend import Due, step_upstreams
 from steelyard_controller.laws.decision import Decision
@@ -101,7 +102,7 @@ def decisions_at_once(law: Law, loops: Sequence[Generator[Snapshot, Decision, No
             except StopIteration:
                 del due[number]
             else:
-                due[number] = due[number]._replace(memories=stepped.memories, snapshot=snapshot)
+                due[number] = replace(due[number], memories=stepped.memories, snapshot=snapshot)
     return made
 
 
