@@ -4,8 +4,8 @@ A call resolves the name, connects, asks and reads within `timeout_s` in all,
 however the server or the resolver behaves. A server that sends a byte a second,
 accepts and never answers, or answers with something else is `Unavailable`. A
 call for many keys consists of parts, each with its own deadline, and ends with
-the first failed part. pymemcache speaks the protocol itself, but for commands
-with thousands of keys (`memcached_answer`).
+the first failed part. pymemcache speaks the protocol itself. Only commands with
+many keys are written here, because it calls several functions for each key.
 
 The connection is kept. If the server has closed it (a restart), the call
 connects again and loses nothing. Every address of a name is tried.
