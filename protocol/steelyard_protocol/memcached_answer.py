@@ -20,6 +20,9 @@ LONGEST_LINE = 1024
 
 END = b"END"
 
+ERRORS = (b"ERROR", b"CLIENT_ERROR", b"SERVER_ERROR")
+"""The beginnings of the last line of an answer that is not complete."""
+
 
 class Found(NamedTuple):
     """The values of existing keys, and their marks if the question was `gets`.
@@ -43,10 +46,21 @@ def joined(keys: Sequence[str]) -> bytes | None:
     return text.encode() if min(lengths) > 0 and max(lengths) <= LONGEST_KEY else None
 
 
+def may_have_ended(answer: bytearray) -> bool:
+    """Return whether an answer may be whole; a part of a value may look like its end.
+
+    A proxy may send each value in a packet of its own. All of them would be cut again for each packet.
+    """
+    if answer.endswith(b"END\r\n") or not answer.startswith(b"VALUE "):
+        return True
+    return answer.endswith(b"\r\n") and answer.startswith(ERRORS, answer.rfind(b"\r\n", 0, -2) + 2)
+
+
 def read(answer: bytes, *, marked: bool) -> Found:
     """Return the values in the part of an answer that has arrived.
 
-    `marked` tells whether they have marks. Raises ValueError for an answer that is not Memcached's.
+    `marked` tells whether they have marks. Raises ValueError for an answer that is not Memcached's, or with
+    more bytes after its end: the next answer would begin with them.
     """
     words = 5 if marked else 4
     return _by_lines(answer, words) or _one_by_one(answer, words)
@@ -74,6 +88,8 @@ def _one_by_one(answer: bytes, count: int) -> Found:
         line = answer[at:line_end]
         words = line.decode("latin-1").split()
         if words[:1] != ["VALUE"]:
+            if line_end + 2 < len(answer):
+                raise ValueError("this is no answer of Memcached's: it goes on after its end")
             return Found(keys, values, marks, line)
         if len(words) != count or not words[3].isdecimal():
             raise ValueError(f"this is no value of Memcached's: {line[:LONGEST_LINE]!r}")

@@ -264,8 +264,7 @@ class _Connection(Client):  # type: ignore[misc]
             if not part:
                 raise MemcacheUnexpectedCloseError
             answer += part
-            # A line may end here that is not the last one: then the rest is read, too.
-            if answer.endswith(b"\r\n") or not answer.startswith(b"VALUE "):
+            if memcached_answer.may_have_ended(answer):
                 found = memcached_answer.read(bytes(answer), marked=command == "gets")
                 if found.end is not None:
                     break

@@ -41,10 +41,19 @@ def test_another_last_line_is_the_end(before: bytes) -> None:
     assert memcached_answer.read(before + line + b"\r\n", marked=False).end == line
 
 
+def test_an_answer_that_comes_value_by_value_is_cut_once() -> None:
+    answer = answer_of({f"key-{number}": b"{}" * 9 for number in range(20)})
+    ends = [at + 2 for at in range(len(answer)) if answer[at : at + 2] == b"\r\n"]
+    assert [end for end in ends if memcached_answer.may_have_ended(bytearray(answer[:end]))] == [len(answer)]
+    for error in (b"ERROR", b"CLIENT_ERROR bad", b"SERVER_ERROR out of memory"):
+        assert memcached_answer.may_have_ended(bytearray(answer[: ends[-2]] + error + b"\r\n"))
+
+
 @pytest.mark.parametrize(
     "answer",
     [
         b"VALUE\r\nEND\r\n", b"VALUE a 0 -1\r\n\r\nEND\r\n", b"VALUE a 0 x\r\n",
+        b"END\r\nEND\r\n", b"VALUE a 0 1\r\n1\r\nEND\r\nx", b"SERVER_ERROR x\r\nEND\r\n",
         b"VALUE a 0 1 5\r\n1\r\nEND\r\n", b"VALUE a 0 3\r\nabc\r\nVALUE a 0 -17\r\nEND\r\n", b"V" * 2000,
     ],
 )  # fmt: skip
