@@ -1,6 +1,5 @@
 """The style of all plots: type, grid, colours, scales, legends; and small PNG files (matplotlib)."""
 
-import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ mpl.use("Agg")  # a file, never a window
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from PIL import Image
@@ -93,13 +93,15 @@ def canvas(
 
 def save(figure: Figure, file: Path, *, dpi: int = DPI, all_colors: bool = False) -> None:
     """Write a PNG file of 256 colours, a third of the size."""
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=dpi)
-    with Image.open(picture) as full:
-        small = full.convert("RGB")
-        if not all_colors:
-            # The octree keeps rare colours: median cut gives two algorithms the same.
-            small = small.quantize(method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    # `savefig` would draw twice, first for the layout, and write a PNG file to be read again.
+    figure.set_dpi(dpi)
+    agg: Any = FigureCanvasAgg(figure)  # without types
+    agg.draw()
+    full = Image.frombuffer("RGBA", agg.get_width_height(), agg.buffer_rgba(), "raw", "RGBA", 0, 1)
+    small = full.convert("RGB")
+    if not all_colors:
+        # The octree keeps rare colours: median cut gives two algorithms the same.
+        small = small.quantize(method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
     with whole_file.replacing(file) as fresh:
         small.save(fresh, optimize=True)
 
