@@ -109,14 +109,14 @@ def test_the_same_seed_writes_the_same_bytes_whatever_the_number_of_processes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     written = []
-    for number, jobs in enumerate(("1", "3", "1")):
+    for number, jobs in enumerate(("1", "3")):
         out = tmp_path / str(number)
         arguments = ["--seeds", "2", "--only", "lr,steelyard-steelyard-vnswrr2"]
         assert command([*arguments, "--jobs", jobs, "--out", str(out)]) == 0
         written.append((out / "ns3.csv").read_bytes())
         assert (out / "ns3.md").read_text().endswith(" |\n")
     capsys.readouterr()
-    assert written[0] == written[1] == written[2]
+    assert written[0] == written[1]
     lines = written[0].decode().splitlines()
     assert lines[0].startswith("algorithm,seed,min_ms,avg_ms,")
     assert [line.split(",")[:2] for line in lines[1:]] == [
