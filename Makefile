@@ -10,7 +10,7 @@ QUIET := $(shell awk '{ split($$4, running, "/"); print running[1] < 6 ? "yes" :
 endif
 export QUIET
 
-.PHONY: help setup setup-tests up down status demo test spec unit unit-quick unit-controller unit-lab unit-api unit-other unit-models unit-laws unit-simulator integration integration-short integration-nginx integration-programs integration-long e2e check check-computing check-daemons lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law report sim chaos soak fuzz audit law-cases law-burns law-rarely-asked plot-law versions findings release images clean compose-up compose-down compose-test kubernetes-test
+.PHONY: help setup setup-tests up down status demo test spec unit unit-quick unit-controller unit-api unit-other unit-slow unit-laws unit-simulator unit-lab integration integration-short integration-nginx integration-programs integration-long e2e check check-quick check-computing check-daemons lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law report sim chaos soak fuzz audit law-cases law-burns law-rarely-asked plot-law versions findings release images clean compose-up compose-down compose-test kubernetes-test
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,25 +39,23 @@ test: setup-tests spec unit integration e2e  ## run every test: specs and units,
 spec:  ## run Lua specs on plain LuaJIT
 	busted -f openresty/.busted
 
-# Tests of models step laws and simulated servers for seconds each; the other unit tests take milliseconds.
-# In `make check` they only get what tests with daemons leave them. Each part is a process: workers of one
-# pytest would each import and collect all tests. unit-other has the tests that no other part has.
+# Tests of laws, of the load lab and of the chart compute for seconds each: they step laws and simulated servers,
+# draw plots, run helm and promtool. In `make check` they only get what tests with daemons leave them. Each part is
+# a process: workers of one pytest would each import and collect all tests. unit-other has the tests that no other
+# part has.
 UNIT := $(BIN)/pytest -q --timeout 600 -m "not integration and not e2e"
 API := controller/tests/api controller/tests/cli
 LAWS := controller/tests/laws
-LAB := loadtest/tests loadtest/resilience/tests
+LAB := loadtest/tests loadtest/resilience/tests deploy/tests
 SIMULATOR := loadtest/simulator/tests
 
 unit:  ## run Python tests without daemons
-	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target unit-quick unit-models
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target unit-quick unit-slow
 
-unit-quick: unit-controller unit-lab unit-api unit-other
+unit-quick: unit-controller unit-api unit-other
 
 unit-controller:
 	STEELYARD_TESTS_PORTS=8000-13999 $(UNIT) controller/tests $(patsubst %,--ignore-glob='%/*',$(API) $(LAWS))
-
-unit-lab:
-	STEELYARD_TESTS_PORTS=14000-19999 $(UNIT) $(LAB)
 
 unit-api:
 	$(UNIT) $(API)
@@ -65,14 +63,16 @@ unit-api:
 unit-other:
 	STEELYARD_TESTS_PORTS=26000-31999 $(UNIT) $(patsubst %,--ignore-glob='%/*',controller/tests $(LAB) $(SIMULATOR))
 
-# Tests of the whole cluster run beside them, with a burner that must get the CPU.
-unit-models: unit-laws unit-simulator
+unit-slow: unit-laws unit-simulator unit-lab
 
 unit-laws:
 	nice -n 19 $(UNIT) $(LAWS)
 
 unit-simulator:
 	nice -n 19 $(UNIT) $(SIMULATOR)
+
+unit-lab:
+	STEELYARD_TESTS_PORTS=5000-7999 nice -n 19 $(UNIT) $(LAB)
 
 # Hypothesis' plugin reads the syntax trees of all imported modules in each worker, for half a second of CPU.
 DAEMONS := $(BIN)/pytest -q --reruns 1 -p no:hypothesispytest
@@ -98,16 +98,19 @@ integration-long:
 e2e:  ## test the whole cluster: burn a server and its share falls; stop and it returns
 	STEELYARD_TESTS_PORTS=14000-19999 $(DAEMONS) -m e2e
 
-# Quick tests come first, and end a run early. Tests with daemons mostly wait: the CPU that they leave is for
-# Lua specs, types and models, which only compute and delay no daemon.
-check: setup-tests  ## run what CI runs: linters, types, architecture, tests
-	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target unit-quick lint arch
+# Quick tests come first, and end a run early. Lua specs need no .venv, so they run while it is made. Tests with
+# daemons mostly wait: the CPU that they leave is for types and slow tests, which only compute and delay no daemon.
+check:  ## run what CI runs: linters, types, architecture, tests
+	@scripts/setup --with-tests --packages-only
+	@$(MAKE) --no-print-directory --jobs $(if $(filter yes,$(QUIET)),5,3) --output-sync=target check-quick spec
 	@$(MAKE) --no-print-directory --jobs $(if $(filter yes,$(QUIET)),6,1) --output-sync=target check-computing check-daemons
 
+check-quick: setup-tests
+	@$(MAKE) --no-print-directory unit-quick lint arch
+
 check-computing:
-	@nice -n 10 $(MAKE) --no-print-directory spec
 	@nice -n 10 $(MAKE) --no-print-directory types
-	@$(MAKE) --no-print-directory unit-models
+	@$(MAKE) --no-print-directory unit-slow
 
 check-daemons:
 	@$(MAKE) --no-print-directory integration-short integration-long e2e
