@@ -135,8 +135,8 @@ def test_trials_of_a_build_that_did_not_know_a_key_are_of_its_default(tmp_path: 
     file.write_text(json.dumps(known))
     with pytest.raises(SetupError, match="of other settings"):
         store.begin(replace(scenario, beside="nginx-rr"))
-    for other in (known | {"since": 1}, [], known | {"load": 1}):
-        file.write_text(json.dumps(other))
+    for damaged in (json.dumps(known | {"since": 1}), "[]", json.dumps(known | {"load": 1})):
+        file.write_text(damaged)
         with pytest.raises(SetupError, match="of other settings"):
             store.begin(scenario)
 
