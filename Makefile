@@ -10,7 +10,7 @@ QUIET := $(shell awk '{ split($$4, running, "/"); print running[1] < 6 ? "yes" :
 endif
 export QUIET
 
-.PHONY: help setup setup-tests up down status demo test spec unit unit-quick unit-controller unit-api unit-other unit-slow unit-laws unit-simulator unit-lab integration integration-short integration-nginx integration-programs integration-long e2e check check-quick check-computing check-daemons lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law report sim chaos soak fuzz audit law-cases law-burns law-rarely-asked plot-law versions findings release images clean compose-up compose-down compose-test kubernetes-test
+.PHONY: help setup setup-tests up down status demo test spec unit unit-quick unit-controller unit-api unit-cli unit-other unit-slow unit-laws unit-simulator unit-lab integration integration-short integration-nginx integration-programs integration-long e2e check check-quick check-computing check-daemons lint types arch page lock churn truth bench-agent bench-dataplane bench-cycle bench-law report sim chaos soak fuzz audit law-cases law-burns law-rarely-asked plot-law versions findings release images clean compose-up compose-down compose-test kubernetes-test
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,7 +44,8 @@ spec:  ## run Lua specs on plain LuaJIT
 # a process: workers of one pytest would each import and collect all tests. unit-other has the tests that no other
 # part has.
 UNIT := $(BIN)/pytest -q --timeout 600 -m "not integration and not e2e"
-API := controller/tests/api controller/tests/cli
+API := controller/tests/api
+CLI := controller/tests/cli
 LAWS := controller/tests/laws
 LAB := loadtest/tests loadtest/resilience/tests deploy/tests
 SIMULATOR := loadtest/simulator/tests
@@ -52,13 +53,16 @@ SIMULATOR := loadtest/simulator/tests
 unit:  ## run Python tests without daemons
 	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target unit-quick unit-slow
 
-unit-quick: unit-controller unit-api unit-other
+unit-quick: unit-controller unit-api unit-cli unit-other
 
 unit-controller:
-	STEELYARD_TESTS_PORTS=8000-13999 $(UNIT) controller/tests $(patsubst %,--ignore-glob='%/*',$(API) $(LAWS))
+	STEELYARD_TESTS_PORTS=8000-13999 $(UNIT) controller/tests $(patsubst %,--ignore-glob='%/*',$(API) $(CLI) $(LAWS))
 
 unit-api:
 	$(UNIT) $(API)
+
+unit-cli:
+	STEELYARD_TESTS_PORTS=14000-19999 $(UNIT) $(CLI)
 
 unit-other:
 	STEELYARD_TESTS_PORTS=26000-31999 $(UNIT) $(patsubst %,--ignore-glob='%/*',controller/tests $(LAB) $(SIMULATOR))
@@ -102,7 +106,7 @@ e2e:  ## test the whole cluster: burn a server and its share falls; stop and it 
 # daemons mostly wait: the CPU that they leave is for types and slow tests, which only compute and delay no daemon.
 check:  ## run what CI runs: linters, types, architecture, tests
 	@scripts/setup --with-tests --packages-only
-	@$(MAKE) --no-print-directory --jobs $(if $(filter yes,$(QUIET)),5,3) --output-sync=target check-quick spec
+	@$(MAKE) --no-print-directory --jobs $(if $(filter yes,$(QUIET)),6,3) --output-sync=target check-quick spec
 	@$(MAKE) --no-print-directory --jobs $(if $(filter yes,$(QUIET)),6,1) --output-sync=target check-computing check-daemons
 
 check-quick: setup-tests
