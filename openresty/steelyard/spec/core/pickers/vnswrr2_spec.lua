@@ -109,6 +109,34 @@ describe("vnswrr2", function()
         assert.equal("c", fixtures.picker(vnswrr2, all, stats, fixtures.scripted(2, 1, 1)):pick().id)
     end)
 
+    it("takes the heaviest idle peer in the place of a busy one beside other load balancers", function()
+        local function picked(rows, weight_c, alone)
+            local all = peers("a", 4, "b", 4, "c", weight_c, "d", 6)
+            -- The ring begins with the heaviest. The draw is b: column 2, height 1. From the second peer on.
+            local picker = fixtures.picker(vnswrr2, all, fixtures.stats(rows), fixtures.scripted(2, 1, 1))
+            picker:note_others(not alone)
+            return picker:pick().id
+        end
+        assert.equal("c", picked({}, 8))
+        assert.equal("d", picked({ {}, {}, { in_flight = 1 } }, 8))
+        assert.equal("d", picked({ {}, { in_flight = 1 }, { in_flight = 1 } }, 8))
+        assert.equal("b", picked({ {}, {}, { in_flight = 1 }, { in_flight = 1 } }, 8))
+        assert.equal("b", picked({ {}, { latency = 10 }, { in_flight = 1 }, { latency = 51 } }, 8)) -- d is slower
+        assert.equal("b", picked({ {}, {}, { in_flight = 1 }, { failing = 0.9 } }, 8))
+        assert.equal("b", picked({ {}, {}, { in_flight = 1 } }, 8, true))
+        local all, rows = peers("a", 4, "b", 4, "c", 5), { {}, {}, { in_flight = 1 } } -- c is hardly heavier
+        local picker = fixtures.picker(vnswrr2, all, fixtures.stats(rows), fixtures.scripted(2, 1, 1))
+        picker:note_others(true)
+        assert.equal("b", picker:pick().id)
+    end)
+
+    it("goes by the ring beside other load balancers while its peers are idle", function()
+        local all, stats = peers("a", 5, "b", 1, "c", 1), fixtures.stats({ [3] = { in_flight = 1 } })
+        local picker = fixtures.picker(vnswrr2, all, stats, fixtures.scripted(1, 1, 3, 1))
+        picker:note_others(true)
+        assert.equal("a a b a", fixtures.ids(picker, 4))
+    end)
+
     it("draws 14 more of a large cluster while all are busy, and no more", function()
         local rows, list = {}, {}
         for i = 1, 40 do

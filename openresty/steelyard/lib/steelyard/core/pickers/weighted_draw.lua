@@ -18,9 +18,9 @@ local mt = { __index = _M }
 
 --- Make a draw over the weights (whole, 0 is never drawn); nil without a weight > 0.
 function _M.new(weights, random, breathe)
-    local n, total = #weights, 0
+    local n, total, heaviest = #weights, 0, 0
     for i = 1, n do
-        total = total + weights[i]
+        total, heaviest = total + weights[i], math.max(heaviest, weights[i])
         breathe(i, ROWS_PER_BREATH)
     end
     if total == 0 then
@@ -57,7 +57,7 @@ function _M.new(weights, random, breathe)
         end
         breathe(step, ROWS_PER_BREATH)
     end
-    return setmetatable({ n = n, total = total, keep = keep, other = other, random = random }, mt)
+    return setmetatable({ n = n, total = total, heaviest = heaviest, keep = keep, other = other, random = random }, mt)
 end
 
 
