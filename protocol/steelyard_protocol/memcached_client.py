@@ -16,9 +16,8 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import methodcaller
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from msgspec import Struct
 from pymemcache.client.base import Client
 from pymemcache.exceptions import (
     MemcacheError,
@@ -62,7 +61,8 @@ class Unavailable(Exception):
     """The server did not answer as asked; the message names the reason."""
 
 
-class Seen(Struct, frozen=True):
+# The agent imports this module, and does without msgspec, which takes 7 MB.
+class Seen(NamedTuple):
     """A value and the server's mark of it (Memcached's "cas unique"), which changes at every write."""
 
     value: bytes
