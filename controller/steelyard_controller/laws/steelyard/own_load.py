@@ -19,7 +19,7 @@ FULL = 0.95
 LEAST_OURS = 0.05
 # Requests in flight at half load are about 1 in theory (M/M/1), and fewer behind a picker that compares them.
 HALF_LOAD_PART_PER_S = 0.1
-HALF_LOAD_MIN, HALF_LOAD_MAX = 0.1, 10.0
+HALF_LOAD_MIN = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +145,7 @@ def _in_flight_at_half(
     rho = n/T e/(1 - w) is the load of our requests in the part of the peer that is left to them.
     """
     rho = clip(rho, LEAST_OURS, FULL)
-    now = clip(median(in_flight * (1.0 - rho) / rho, measures_cost), HALF_LOAD_MIN, HALF_LOAD_MAX)
+    now = np.maximum(median(in_flight * (1.0 - rho) / rho, measures_cost), HALF_LOAD_MIN)
     return np.where(
         np.isnan(now), before, before + (1.0 - (1.0 - HALF_LOAD_PART_PER_S) ** tick_s) * (now - before)
     )

@@ -42,7 +42,7 @@ OFF: Mapping[str, float] = MappingProxyType(
         "BACKLOG_TAKEN_MAX": 0.0, "BUSY_SMOOTHING_PER_S": 1.0, "FAILURE_PRIOR": HARDLY,
         "FAILURE_POWER": 0.0, "UNUSUAL_DURATIONS": NEVER, "EVIDENCE_DURATIONS": 0.0,
         "FULL": 2.0, "LEAST_OURS": HARDLY, "HALF_LOAD_PART_PER_S": 0.0, "HALF_LOAD_MIN": HARDLY,
-        "HALF_LOAD_MAX": NEVER, "COST_DOWN_PER_S": 0.0, "COST_UP_PER_S": 0.0, "MOST_NOT_OURS": 1.0 - HARDLY,
+        "COST_DOWN_PER_S": 0.0, "COST_UP_PER_S": 0.0, "MOST_NOT_OURS": 1.0 - HARDLY,
         "SLOW_START_LOAD": NEVER, "DUE_REQUESTS": 0.0, "MISSED_REQUESTS": NEVER,
         "n0": 0.1, "p0": 1e6, "eps": 0.0, "beta": 0.0001, "H": 0.0, "L": 1.0, "gamma": 1.0,
         "R0": 0.001, "phi": 0.0, "alpha": 1.0, "kappa": 1000.0, "m_min": 1e-6,
