@@ -52,13 +52,13 @@ def estimate_capacity(
 ) -> Estimate:
     """Add the window to the evidence, and estimate the capacity (step 7).
 
-    A, B, D, F   fade with max(tau, 5 d), plus requests, load seconds, seconds and full seconds of the window;
+    A, B, D, F   fade with tau, plus requests, load seconds, seconds and full seconds of the window;
                  after a change, they are those of the windows since. An inferred load counts as full
     A'           see `_requests_after`
     J            fades with 10 s, plus 1 for a change
     """
     before, parameters, tick_s = own.evidence, inputs.parameters, inputs.snapshots.tick_s
-    fade = in_flight.evidence_fade(parameters.tau, tick_s)
+    fade = exp(-tick_s / parameters.tau)
     count = own.window[..., REQUESTS]
     indirect = own.full | own.inferred
     sums = before.sums * np.where(own.seen, fade, 1.0)[..., None]
@@ -114,7 +114,7 @@ def _requests_after(own: OwnLoad, known: Known, count: Floats, tick_s: float) ->
     return np.where(beside_others, np.maximum(kept, np.minimum(requests, known.distinguished)), requests)
 
 
-def _moments_after(own: OwnLoad, restarted: Bools, fade: Floats, tick_s: float) -> Floats:
+def _moments_after(own: OwnLoad, restarted: Bools, fade: float, tick_s: float) -> Floats:
     """Return the moments of rate and load after a window, k x 6.
 
     They fade, plus rate T, l T, T, rate^2 T, rate l T and l^2 T.
@@ -133,7 +133,7 @@ def _moments_after(own: OwnLoad, restarted: Bools, fade: Floats, tick_s: float) 
     rises = (before[..., SECONDS] > 0) & (rate <= mean.rate) & (own.load > mean.load + chance)
     products = (rate * rate, rate * own.load, own.load * own.load)
     added = np.stack((rate, own.load, np.ones(rate.shape), *products), axis=-1)
-    kept = np.where((restarted | rises)[..., None], 0.0, before * fade[..., None])
+    kept = np.where((restarted | rises)[..., None], 0.0, before * fade)
     return np.where(own.seen[..., None], kept + tick_s * added, before)
 
 

@@ -1,6 +1,7 @@
 """The change test: do the recent windows contradict the evidence before them (step 6)? Pure."""
 
 from dataclasses import dataclass
+from math import exp
 
 import numpy as np
 
@@ -84,7 +85,7 @@ def detect_change(
     mostly_others = sums[..., BUSY] < 0.5 * sums[..., SECONDS]
     relieved = sampled & _is_relieved(inputs, own, window, sums, cost)
     # The part of a window that remains in the evidence once the next one is whole.
-    fade = in_flight.evidence_fade(parameters.tau, inputs.window_s)
+    fade = exp(-inputs.window_s / parameters.tau)
     at_once = freed | in_flight.quicker
     z, windows = contradiction(inputs, own, recent, at_once, window.tick, fade, in_flight.known_duration_s)
     z = np.where(tested, z, 0.0)
@@ -140,7 +141,7 @@ def _is_relieved(inputs: Inputs, own: OwnLoad, window: Window, sums: Floats, cos
 
 
 def contradiction(
-    inputs: Inputs, own: OwnLoad, recent: Floats, at_once: Bools, tick: Ints, fade: Floats, duration_s: Floats
+    inputs: Inputs, own: OwnLoad, recent: Floats, at_once: Bools, tick: Ints, fade: float, duration_s: Floats
 ) -> tuple[Floats, Ints]:
     """Return the largest z over the last 1, 2, 4 and 8 windows, k, and the number of windows of a restart.
 
@@ -190,7 +191,7 @@ def _with_window(recent: Floats, window: Floats, tick: Ints, tick_s: float) -> F
 
 
 def _tests(
-    sums: Floats, recent: Floats, window: Floats, fade: Floats, tick_s: float
+    sums: Floats, recent: Floats, window: Floats, fade: float, tick_s: float
 ) -> tuple[Floats, Floats, Floats]:
     """Return a row for each test: the sums of its windows, the evidence before them, and `apart`.
 
@@ -233,18 +234,12 @@ def _by_figure(table: Floats) -> Floats:
     return table.transpose(2, 0, 1)
 
 
-def _parts_of_sums(by_window: Floats, now: Floats, fade: Floats) -> list[Floats]:
+def _parts_of_sums(by_window: Floats, now: Floats, fade: float) -> list[Floats]:
     """Return the part of the sums that comes from each window on, without this tick, 3 x m x k each.
 
     The last window counts whole.
     """
-    first = fade.flat[0] if fade.size else 1.0
-    # The usual case: no duration is so long that evidence fades with it. Powers take as long as all the rest.
-    alike = bool((fade == first).all())
-    left: Floats = (
-        first ** WINDOW_AGES[:, None, None] if alike else _by_figure(fade[..., None] ** WINDOW_AGES)
-    )
-    in_sums = by_window * left[:, None]
+    in_sums = by_window * (fade**WINDOW_AGES)[:, None, None, None]
     in_sums[-1] -= now
     parts = [in_sums[-1]]
     for of_window in in_sums[-2::-1]:

@@ -18,8 +18,8 @@ CALM_LOAD = 0.8
 # A usual request that takes this many durations waits for something without load: a lock, a pool. One that
 # takes this many times less is answered by another server.
 UNUSUAL_DURATIONS = 5.0
-# Evidence covers at least five durations. Requests of the last two may be under way; a backlog may take two.
-EVIDENCE_DURATIONS, PATIENCE_DURATIONS = 5.0, 2.0
+# Requests of the last two durations may be under way, and a backlog may take two.
+PATIENCE_DURATIONS = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +42,6 @@ class InFlight:
     missed: Floats
     due: Floats
     quicker: Bools
-
-    def evidence_fade(self, tau: float, tick_s: float) -> Floats:
-        """Return the part of evidence that remains after a tick: it fades with max(tau, 5 d)."""
-        faded: Floats = np.exp(-tick_s / np.maximum(tau, EVIDENCE_DURATIONS * self.known_duration_s))
-        return faded
 
 
 def separate_waiting(inputs: Inputs, traffic: Traffic, window: Window) -> InFlight:
