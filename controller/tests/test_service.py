@@ -447,8 +447,15 @@ def process(*flags: str, **environment: str) -> "subprocess.Popen[str]":
 def test_a_newer_schema_ends_the_process_with_status_1_and_nothing_is_written(redis_server: Daemon) -> None:
     hand = plain.Redis(port=redis_server.port)
     hand.set("steelyard:schema", 2)
-    ran = process("--state-url", f"redis://{redis_server.address}/0")
-    _, said = ran.communicate(timeout=60)
+    said = late = "did not answer within"
+    while late in said:
+        said = ""
+        with process("--state-url", f"redis://{redis_server.address}/0") as ran:
+            assert ran.stderr is not None
+            for line in ran.stderr:
+                said += line
+                if late in line:  # on a busy machine; it goes on without the store then
+                    ran.kill()
     assert ran.returncode == 1
     assert "Redis holds the schema '2', but this program knows 1: run the newer controller" in said
     assert "Traceback" not in said
