@@ -177,7 +177,7 @@ class Edge:
 
     def complaints(self) -> list[str]:
         """Return the log's warnings and errors, without those about a late Memcached on a busy machine."""
-        late = re.compile(r"timeout|timed out")
+        late = re.compile(r"timeout|timed out|no whole answer within")
         levels = re.compile(r"\[(warn|error|crit)\]")
         lines = self.log.read_text().splitlines()
         return [line for line in lines if levels.search(line) and not late.search(line)]
