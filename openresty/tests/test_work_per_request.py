@@ -22,7 +22,7 @@ from testing.daemons import free_port
 from testing.nginx_under_test import VARIABLE
 from testing.waiting import PATIENCE_S
 
-pytestmark = [pytest.mark.integration, pytest.mark.alone]
+pytestmark = pytest.mark.integration
 
 HERE = Path(__file__).parent
 FILE, COUNTER = HERE / "work_per_request.json", HERE / "work_per_request.lua"

@@ -26,17 +26,17 @@ HAPROXY: Steps = {
     "agent-check": ("controller/tests/haproxy", "-m", "integration"),
 }
 
-# Tests that measure CPU (`alone`) are left out: their figures belong to the pinned nginx.
-NGINX_MARKS = ("-m", "integration and not alone")
+DAEMONS = ("-m", "integration")
+
+# The counts of a request's work belong to the pinned nginx.
 NGINX: Steps = {
-    file.stem: (str(file.relative_to(ROOT)), *NGINX_MARKS)
+    file.stem: (str(file.relative_to(ROOT)), *DAEMONS)
     for file in sorted((ROOT / "openresty/tests").glob("test_*.py"))
-    if "mark.integration" in file.read_text(encoding="utf-8")
+    if "mark.integration" in file.read_text(encoding="utf-8") and file.stem != "test_work_per_request"
 }
 
 # The tests of all code that imports psutil, redis-py or pymemcache. Laws and pages do not.
 UNITS = ("-m", "not integration and not e2e")
-DAEMONS = ("-m", "integration and not alone")
 LIBRARIES: Steps = {
     "agent": ("agent", *UNITS),
     "protocol": ("protocol", *UNITS),
