@@ -35,6 +35,9 @@ MAX_FIGURE = 1e15
 # Ticks for which a peer's last sample counts; the paper has a sample of every peer at every tick.
 SAMPLE_PATIENCE_TICKS = 3
 
+# A reduction of so few figures takes less time than to take their table apart.
+FEW_FIGURES = 400
+
 # Smaller figures count as 0 (a request in thirty years, a nanosecond), so that no quotient overflows.
 SMALLEST_FIGURE = 1e-9
 
@@ -271,8 +274,11 @@ def measured_rows(table: Floats) -> Bools:
 
 
 def over_rows(operation: np.ufunc, table: NDArray[Any]) -> NDArray[Any]:
-    """Return the result of an operation of two figures over each row, column by column."""
-    # numpy's own reduction takes five times as long with rows of a few figures.
+    """Return the result of an operation of two figures over each row."""
+    if table.size <= FEW_FIGURES:
+        few: NDArray[Any] = operation.reduce(table, axis=-1)
+        return few
+    # Column by column: of 4,000 rows of four figures, numpy's own way takes four to twelve times as long.
     return functools.reduce(operation, [table[..., column] for column in range(table.shape[-1])])
 
 

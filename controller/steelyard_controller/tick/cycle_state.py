@@ -198,7 +198,7 @@ def decoded_memories(
 ) -> list[dict[str, laws.Memory | None]]:
     """Return for each upstream the memories of its laws in its saved state; None for one that is damaged.
 
-    Those of thousands of upstreams are decoded together in a third of the time.
+    Those of many upstreams take less than half of the time together.
     """
     decoded = iter(
         laws.decode_memories(
