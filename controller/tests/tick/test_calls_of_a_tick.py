@@ -54,5 +54,5 @@ def _calls(servers: int) -> Counter[str]:
 def test_a_tick_makes_no_call_of_python_for_each_server() -> None:
     few, many = _calls(20), _calls(40)
     assert many["call"] == few["call"]
-    # Of functions in C: to look up a value, read a sample, and look at what is read.
+    # It calls functions in C to look up a value, read a sample, and look at what is read.
     assert many["c_call"] - few["c_call"] <= 4 * 20 * len(UPSTREAMS)
