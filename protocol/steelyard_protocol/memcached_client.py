@@ -94,17 +94,17 @@ class MemcachedClient:
         """Return the values of the existing keys."""
         values: dict[str, bytes] = {}
         for some in _parts(keys):
-            found = self._call(methodcaller("found", "get", some))
-            values.update(zip(found.keys, found.values, strict=True))
+            answer = self._call(methodcaller("read_values", "get", some))
+            values.update(zip(answer.keys, answer.values, strict=True))
         return values
 
     def seen(self, keys: Sequence[str]) -> dict[str, Seen]:
         """Return the values of the existing keys, with their marks."""
         values: dict[str, Seen] = {}
         for some in _parts(keys):
-            found = self._call(methodcaller("found", "gets", some))
-            seen = map(Seen, found.values, map(str.encode, found.marks))
-            values.update(zip(found.keys, seen, strict=True))
+            answer = self._call(methodcaller("read_values", "gets", some))
+            seen = map(Seen, answer.values, map(str.encode, answer.marks))
+            values.update(zip(answer.keys, seen, strict=True))
         return values
 
     def put(self, key: str, value: bytes, *, ttl_s: int) -> None:
@@ -248,34 +248,34 @@ class _Connection(Client):  # type: ignore[misc]
 
     def check_keys(self, keys: Collection[str]) -> Sequence[bytes]:
         """Return keys as bytes."""
-        line = memcached_answer.joined([*keys])
+        line = memcached_answer.joined_keys([*keys])
         return line.split(b" ") if line is not None else [self.check_key(key) for key in keys]
 
-    def found(self, command: str, keys: list[str]) -> memcached_answer.Found:
+    def read_values(self, command: str, keys: list[str]) -> memcached_answer.Answer:
         """Return the values of the existing ones among these keys; `command` is `get` or `gets`."""
         name = command.encode()
-        line = memcached_answer.joined(keys) or b" ".join(self.check_keys(keys))
+        line = memcached_answer.joined_keys(keys) or b" ".join(self.check_keys(keys))
         if self.sock is None:
             self._connect()
         self.sock.sendall(b"%s %s\r\n" % (name, line))
-        answer = bytearray()
+        received = bytearray()
         while True:
             part = self.sock.recv(READ_BYTES)
             if not part:
                 raise MemcacheUnexpectedCloseError
-            answer += part
-            if memcached_answer.may_have_ended(answer):
-                found = memcached_answer.read(bytes(answer), marked=command == "gets")
-                if found.end is not None:
+            received += part
+            if memcached_answer.may_have_ended(received):
+                answer = memcached_answer.read(bytes(received), marked=command == "gets")
+                if answer.end is not None:
                     break
-        if found.end != memcached_answer.END:
-            self._raise_errors(found.end, name)
-            raise MemcacheUnknownError(found.end[:32])
-        if found.keys == keys:
-            return found._replace(keys=keys)  # These strings have their hashes already.
-        if not set(keys).issuperset(found.keys):
+        if answer.end != memcached_answer.END:
+            self._raise_errors(answer.end, name)
+            raise MemcacheUnknownError(answer.end[:32])
+        if answer.keys == keys:
+            return answer._replace(keys=keys)  # These strings have their hashes already.
+        if not set(keys).issuperset(answer.keys):
             raise MemcacheUnknownError(b"values of other keys")
-        return found
+        return answer
 
     def lines(self, commands: Sequence[bytes]) -> list[bytes]:
         """Send commands, and return the answer line of each."""

@@ -161,16 +161,11 @@ def encode(report: TrafficReport) -> bytes:
 
 def _check_lengths(message: _Report) -> None:
     """Raise `InvalidMessage` unless every column has a figure for each id."""
-    count, medians, costs = len(message.ids), message.latency_p50_ms, message.cost
-    if (
-        len(message.completed) == len(message.failed) == len(message.in_flight) == count
-        and len(message.latency_ms) == count
-        and (medians is UNSET or len(medians) == count)
-        and (costs is UNSET or len(costs) == count)
-    ):
-        return
+    count = len(message.ids)
     columns = (message.completed, message.failed, message.in_flight, message.latency_ms)
-    optional = (medians, costs)
+    optional = (message.latency_p50_ms, message.cost)
+    if {len(column) for column in (*columns, *optional) if column is not UNSET} <= {count}:
+        return
     for name, column in zip((*_FIGURES, "cost"), (*columns, *optional), strict=True):
         if column is not UNSET and len(column) != count:
             raise InvalidMessage("range", f'"{name}" has {len(column)} figures, and there are {count} ids')

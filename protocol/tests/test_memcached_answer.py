@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 from steelyard_protocol import memcached_answer
-from steelyard_protocol.memcached_answer import END, Found
+from steelyard_protocol.memcached_answer import END, Answer
 
 # Parts of answers, within a value.
 PIECES = (b"", b"a", b"\r\n", b"\r", b"\n", b"END\r\n", b"VALUE b 0 1\r\nx\r\n", b"\xff\x85 ", b"{}" * 9)
@@ -27,7 +27,7 @@ def test_the_values_are_those_of_their_lengths_wherever_the_answer_is_cut() -> N
         marked = turn % 2 == 0
         answer = answer_of(values, marked=marked)
         marks = ["17"] * len(values) if marked else []
-        whole = Found([*values], [*values.values()], marks, END)
+        whole = Answer([*values], [*values.values()], marks, END)
         assert memcached_answer.read(answer, marked=marked) == whole
         for cut in range(len(answer)):
             part = memcached_answer.read(answer[:cut], marked=marked)
@@ -64,6 +64,6 @@ def test_what_is_no_answer_is_an_error(answer: bytes) -> None:
 
 @pytest.mark.parametrize("key", ["", "a b", "a\r\nb", "é", "a" * 251, "a\x7f"])
 def test_what_is_no_key_is_not_joined(key: str) -> None:
-    assert memcached_answer.joined(["a", "b" * 250]) == b"a " + b"b" * 250
-    assert memcached_answer.joined([key, "b"]) is None
-    assert memcached_answer.joined(["b", key]) is None
+    assert memcached_answer.joined_keys(["a", "b" * 250]) == b"a " + b"b" * 250
+    assert memcached_answer.joined_keys([key, "b"]) is None
+    assert memcached_answer.joined_keys(["b", key]) is None
