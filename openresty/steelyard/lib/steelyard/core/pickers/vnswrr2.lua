@@ -26,8 +26,8 @@ local SLOWER_RATIO_BESIDE_OTHERS = 1.5
 -- The ratio of weights from which a peer is heavier than another one. Less may be noise of a law.
 local HEAVIER_RATIO = 1.25
 
--- Peers that are looked at for a heavier idle one. With 14, all load balancers run to the same few heavy ones: the mean
--- of a hundred servers behind 16 was 4.5 % higher.
+-- Peers that are looked at for a heavier idle one, if the best of two is idle. With 14, all load balancers run to the
+-- same few heavy ones: the mean of a hundred servers behind 16 was 4.5 % higher.
 local LOOKS_FOR_HEAVIER = 4
 
 
@@ -74,38 +74,68 @@ local function is_heavier(stats, peer, other, now)
 end
 
 
-local function pick(self)
-    local choice, stats, now = self.candidates, self.stats, self.now()
-    local first, second = choice:pair()
-    if not first then
-        return nil
+--- Return the best of `best` and up to `most` further peers, of which the first idle one wins; and the number of looks.
+local function least_busy(self, best, most, now)
+    local choice, stats = self.candidates, self.stats
+    for i = 1, most do
+        local peer = choice:look(i)
+        if peer ~= best and self.is_better(stats, peer, best, now) then
+            best = peer
+            if is_idle(stats, best, now) then
+                return best, i
+            end
+        end
     end
-    local best, by_weight = first, self.is_better == better_beside_others
-    if second ~= first and self.is_better(stats, second, first, now) then
-        best = second
-    end
-    local idle = is_idle(stats, best, now)
-    if idle and (best == first or not by_weight) then
-        return best
-    end
-    local enough, most = by_weight and choice.draw.heaviest / HEAVIER_RATIO or 0, choice:more()
-    for i = 1, idle and min(most, LOOKS_FOR_HEAVIER) or most do
-        if idle and best.weight >= enough then
-            return best
+    return best, most
+end
+
+
+--- Return the heaviest of `best`, which is idle, and the idle peers of these looks. No peer is heavier than one of the
+-- largest weight, give or take the ratio.
+local function heaviest_idle(self, best, first_look, last_look, now)
+    local choice, stats = self.candidates, self.stats
+    local enough = choice.draw.heaviest / HEAVIER_RATIO
+    for i = first_look, last_look do
+        if best.weight >= enough then
+            break
         end
         local peer = choice:look(i)
-        if idle and is_heavier(stats, peer, best, now) or not idle and peer ~= best
-           and self.is_better(stats, peer, best, now) then
-            best, idle = peer, is_idle(stats, peer, now)
+        if is_heavier(stats, peer, best, now) then
+            best = peer
         end
     end
     return best
 end
 
 
+local function pick(self)
+    local choice, stats, now = self.candidates, self.stats, self.now()
+    local first, second = choice:pair()
+    if not first then
+        return nil
+    end
+    local best = first
+    if second ~= first and self.is_better(stats, second, first, now) then
+        best = second
+    end
+    local is_best_idle = is_idle(stats, best, now)
+    if is_best_idle and (best == first or not self.heaviest_first) then
+        return best
+    end
+    local most, looks = choice:more(), 0
+    if is_best_idle then
+        most = min(most, LOOKS_FOR_HEAVIER)
+    else
+        best, looks = least_busy(self, best, most, now)
+    end
+    return self.heaviest_first and heaviest_idle(self, best, looks + 1, most, now) or best
+end
+
+
 --- As `pick`, beside other load balancers. Whether their requests are known is as of the previous pick.
 local function pick_beside_others(self)
-    self.is_better = self.candidates:by_others() and better_alone or better_beside_others
+    local known = self.candidates:by_others()
+    self.is_better, self.heaviest_first = known and better_alone or better_beside_others, not known
     return pick(self)
 end
 
@@ -116,6 +146,7 @@ local vnswrr2 = candidates.picker{ pick = pick, by_in_flight = true, by_reports 
 --- Note whether other load balancers send requests to the same peers.
 function vnswrr2:note_others(are_there)
     self.pick, self.is_better = are_there and pick_beside_others or nil, better_alone
+    self.heaviest_first = false
 end
 
 
