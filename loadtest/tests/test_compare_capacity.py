@@ -26,7 +26,7 @@ class Servers:
     def capacity(self, path: str) -> Capacity:
         self.asked.append(path)
         base = 300.0 + 50 * len(self.asked)
-        return Capacity(goes_per_s=(base - 6, base, base + 900, base + 2, base - 4))
+        return Capacity(measured_per_s=(base - 6, base, base + 900, base + 2, base - 4))
 
 
 def trial(algorithm: str = "nginx-rr", capacity_per_s: float = 321.0) -> Measured:
@@ -106,9 +106,9 @@ def test_trials_of_several_capacities_are_named_as_such(tmp_path: Path) -> None:
 def test_no_trial_has_no_capacity_and_a_damaged_file_is_like_none(tmp_path: Path) -> None:
     store = Store(tmp_path)
     assert of_trials([]) is None
-    store.keep_capacity(SCENARIO, Capacity(goes_per_s=(5.0,)))
+    store.keep_capacity(SCENARIO, Capacity(measured_per_s=(5.0,)))
     (file,) = tmp_path.rglob("capacity.json")
-    for damaged in ("{", '{"goes_per_s": []}', '{"goes_per_s": [0]}'):
+    for damaged in ("{", '{"measured_per_s": []}', '{"measured_per_s": [0]}'):
         file.write_text(damaged)
         assert store.capacity(SCENARIO) is None
 
@@ -117,9 +117,9 @@ def test_the_page_names_the_capacity_and_warns_of_an_uncertain_one() -> None:
     results = Results(scenarios=(SCENARIO,), measured=[trial()])
     assert "Capacity:" not in page_text(results, views(results), {})
     for goes, warned in (((300.0, 310.0, 305.0), False), ((300.0, 310.0, 360.0), True)):
-        results.capacities[SCENARIO.name] = Capacity(goes_per_s=goes)
+        results.capacities[SCENARIO.name] = Capacity(measured_per_s=goes)
         text = page_text(results, views(results), {})
-        assert f"- Capacity: {Capacity(goes_per_s=goes)}\n" in text
+        assert f"- Capacity: {Capacity(measured_per_s=goes)}\n" in text
         assert ("The measurements of the capacity are 19 % apart." in text) is warned
     (view,) = views(results)
     assert any("as uncertain" in remark for remark in remarks(view))

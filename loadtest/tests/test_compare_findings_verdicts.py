@@ -7,7 +7,7 @@ from steelyard_loadtest.compare.findings.comparisons import compare
 from steelyard_loadtest.compare.findings.evidence import DATAPLANE, METRICS
 from steelyard_loadtest.compare.findings.verdicts import SOURCES, Source, Verdict, parse, rulings
 from steelyard_loadtest.scenario.algorithms import BY_NAME
-from steelyard_loadtest.scenario.find import find, found
+from steelyard_loadtest.scenario.find import find, find_all
 
 LOCUST_STUDY, ENTROPY_PAPER, NS3, VPROXY, TENGINE = SOURCES
 
@@ -223,7 +223,7 @@ def test_without_figures_nothing_is_judged_and_everything_says_why(source: Sourc
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_full_run_of_the_sources_measures_all_that_the_findings_need(source: Source, name: str) -> None:
-    (scenario,) = (one for one in found(["sources"], quick=False) if one.name == name)
+    (scenario,) = (one for one in find_all(["sources"], quick=False) if one.name == name)
     world = flat(name, scenario.algorithms, scenario.load.levels)
     for finding in source.findings:
         for line in (*finding.checks, *finding.beside):

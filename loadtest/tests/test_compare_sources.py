@@ -10,7 +10,7 @@ from steelyard_loadtest.compare.store import Store
 from steelyard_loadtest.measurements.trials import Measured, Outcome, Trial, quantiles
 from steelyard_loadtest.scenario.algorithms import BY_NAME, DEFAULT
 from steelyard_loadtest.scenario.definition import Scenario
-from steelyard_loadtest.scenario.find import MIRRORED, find, found
+from steelyard_loadtest.scenario.find import EXPERIMENTS, find, find_all
 
 PAGE = "# Sources\n\n<!-- measured: begin -->\n<!-- measured: end -->\n\nThe end.\n"
 
@@ -28,8 +28,8 @@ def trial(scenario: Scenario, algorithm: str, level: float, *, rate: int = 50) -
 
 
 def test_it_is_the_full_form_with_the_sources_own_algorithms() -> None:
-    scenarios = {scenario.name: scenario for scenario in found(["sources"], quick=False)}
-    assert tuple(scenarios) == MIRRORED
+    scenarios = {scenario.name: scenario for scenario in find_all(["sources"], quick=False)}
+    assert tuple(scenarios) == EXPERIMENTS
     for name, scenario in scenarios.items():
         full = find(name, quick=False)
         assert scenario.load == full.load
@@ -42,26 +42,26 @@ def test_it_is_the_full_form_with_the_sources_own_algorithms() -> None:
 
 
 def test_it_takes_four_and_a_half_hours() -> None:
-    assert 4 < sum(map(scenario_s, found(["sources"], quick=False))) / 3600 < 4.6
+    assert 4 < sum(map(scenario_s, find_all(["sources"], quick=False))) / 3600 < 4.6
 
 
 def test_its_trials_go_into_the_folder_of_the_full_form(tmp_path: Path) -> None:
     Store(tmp_path).begin(find("paper", quick=False))
-    Store(tmp_path).begin(found(["sources"], quick=False)[0])
+    Store(tmp_path).begin(find_all(["sources"], quick=False)[0])
 
 
 def test_a_scenario_that_is_named_too_and_a_quick_one_are_as_without_the_set() -> None:
-    named = {scenario.name: scenario for scenario in found(["sources", "paper"], quick=False)}
+    named = {scenario.name: scenario for scenario in find_all(["sources", "paper"], quick=False)}
     assert named["paper"] == find("paper", quick=False)
     assert named["report"] != find("report", quick=False)
-    assert found(["sources"], quick=True) == tuple(find(name, quick=True) for name in MIRRORED)
+    assert find_all(["sources"], quick=True) == tuple(find(name, quick=True) for name in EXPERIMENTS)
 
 
 def test_the_page_of_an_unfinished_folder_judges_what_is_there_and_measures_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    out, page, (paper, *_) = tmp_path / "full", tmp_path / "sources.md", found(["sources"], quick=False)
+    out, page, (paper, *_) = tmp_path / "full", tmp_path / "sources.md", find_all(["sources"], quick=False)
     Store(out).begin(paper)
     for name in ("nginx-wrr", "nginx-fair", "steelyard-paper-vnswrr"):
         for level in (200, 400):

@@ -214,7 +214,7 @@ def test_capacity_is_measured_and_a_path_that_is_not_counted_is_refused(servers:
     servers.rest()
     # 0.4 cores; a request costs between 0.2 and 20 ms on any machine.
     capacity = servers.capacity("/", times=2)
-    assert len(capacity.goes_per_s) == 2
+    assert len(capacity.measured_per_s) == 2
     assert 20 < capacity.per_s < 2000
     with pytest.raises(SetupError, match="/healthz"):
         servers.capacity("/healthz")

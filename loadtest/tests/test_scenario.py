@@ -13,7 +13,7 @@ from steelyard_loadtest.scenario.algorithms import (
 )
 from steelyard_loadtest.scenario.definition import Drift, Server, Takeover
 from steelyard_loadtest.scenario.file import ScenarioError, parse
-from steelyard_loadtest.scenario.find import BREAKERS, FILES, NAMES, expanded, find, found
+from steelyard_loadtest.scenario.find import BREAKERS, FILES, NAMES, expanded, find, find_all
 
 MINE = """
 title = "T"
@@ -81,7 +81,7 @@ def test_a_quick_scenario_is_planned_for_three_minutes_and_one_of_a_fleet_for_tw
 
 
 def test_make_report_is_planned_for_25_minutes_and_has_a_method_of_each_program() -> None:
-    scenarios = found(["all"], quick=True)
+    scenarios = find_all(["all"], quick=True)
     assert sum(map(scenario_s, scenarios)) < 24 * 60  # the start of seven sets of servers is the rest
     programs = {BY_NAME[name].program for scenario in scenarios for name in scenario.algorithms}
     assert programs == set(PROGRAMS) - {"sglang", "vllm"}

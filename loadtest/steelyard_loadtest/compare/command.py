@@ -23,13 +23,13 @@ from steelyard_loadtest.scenario.definition import Scenario
 from steelyard_loadtest.scenario.file import ScenarioError
 from steelyard_loadtest.scenario.find import (
     BREAKERS,
-    MIRRORED,
+    EXPERIMENTS,
     NAMES,
     NOT_IN_ALL,
     ORDER,
     SETS,
     find,
-    found,
+    find_all,
 )
 
 MARKS = "measured"
@@ -45,7 +45,7 @@ EPILOG = """
 Scenarios: {scenarios}, and `all` for these;
 {more}, not included in `all`; or a TOML file of your own (docs/guides/load-lab.md).
 `breakers` stands for those with pass marks: {breakers}.
-`sources` stands for the experiments of the five sources with their own methods and ours: {mirrored}
+`sources` stands for the experiments of the five sources with their own methods and ours: {experiments}
 (docs/research/sources.md).
 `inference` runs alone: streamed answers of simulated inference engines (docs/research/inference.md),
 at 70 and 90 % load, 27 minutes a repeat; with --quick at 80 %.
@@ -66,7 +66,7 @@ def add_parser(subparsers: Subparsers) -> None:
             scenarios=", ".join(ORDER),
             more=", ".join(NOT_IN_ALL),
             breakers=", ".join(BREAKERS),
-            mirrored=", ".join(MIRRORED),
+            experiments=", ".join(EXPERIMENTS),
         ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -158,7 +158,7 @@ def _scenarios(options: argparse.Namespace) -> tuple[Scenario, ...]:
         raise ScenarioError(f"no scenario: choose {', '.join((*NAMES, *SETS))}, or a FILE.toml")
     if options.again and options.report_only:
         raise ValueError("--again measures and --report-only does not: leave one out")
-    scenarios = found(options.scenarios, quick=options.quick)
+    scenarios = find_all(options.scenarios, quick=options.quick)
     if options.only is None:
         return scenarios
     only = tuple(dict.fromkeys(named(name.strip()).name for name in options.only.split(",")))
@@ -183,7 +183,7 @@ def _list() -> int:
         print(f"{name:24} {full.title} (quick {_lasts([quick])}, full {_lasts([full])})")
     print()
     for word, names in SETS.items():
-        quick_s, full_s = (_lasts(found([word], quick=short)) for short in (True, False))
+        quick_s, full_s = (_lasts(find_all([word], quick=short)) for short in (True, False))
         print(f"{word:24} {', '.join(names)} (quick {quick_s}, full {full_s})")
     print()
     for algorithm in ALGORITHMS:

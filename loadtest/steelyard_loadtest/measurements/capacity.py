@@ -23,22 +23,22 @@ capacities."""
 class Capacity:
     """The capacity in requests a second.
 
-    goes_per_s  the measurements, of which the median counts
-    by_trials   nothing was kept, so they are the rates of the trials over their levels
+    measured_per_s  the measurements, of which the median counts
+    by_trials       nothing was kept, so they are the rates of the trials over their levels
     """
 
-    goes_per_s: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1)]
+    measured_per_s: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1)]
     by_trials: bool = False
 
     @property
     def per_s(self) -> float:
         """Return the median."""
-        return statistics.median(self.goes_per_s)
+        return statistics.median(self.measured_per_s)
 
     @property
     def spread(self) -> float:
         """Return the distance of the lowest and the highest as a part of the median."""
-        return (max(self.goes_per_s) - min(self.goes_per_s)) / self.per_s
+        return (max(self.measured_per_s) - min(self.measured_per_s)) / self.per_s
 
     @property
     def differs(self) -> bool:
@@ -51,14 +51,14 @@ class Capacity:
 
     def __str__(self) -> str:
         """Write it with its spread."""
-        ends = f"{min(self.goes_per_s):.0f} to {max(self.goes_per_s):.0f}"
+        ends = f"{min(self.measured_per_s):.0f} to {max(self.measured_per_s):.0f}"
         if self.by_trials:
             of_several = f", which had different ones ({ends}) and cannot be compared" if self.differs else ""
             return f"{self.per_s:.0f} requests/s, by the rates of the trials{of_several}"
-        return f"{self.per_s:.0f} requests/s, the median of {len(self.goes_per_s)} measurements ({ends})"
+        return f"{self.per_s:.0f} requests/s, the median of {len(self.measured_per_s)} measurements ({ends})"
 
 
 def of_trials(rates_per_s: Iterable[tuple[float, float]]) -> Capacity | None:
     """Return the capacity of trials, each given by its level and its rate; None without trials."""
     each = tuple(rate / level for level, rate in rates_per_s if rate > 0)
-    return Capacity(goes_per_s=each, by_trials=True) if each else None
+    return Capacity(measured_per_s=each, by_trials=True) if each else None

@@ -211,7 +211,7 @@ class Servers:
                 f"{self._scenario.name}: static servers have no capacity: give levels, not parts"
             )
         self._ask_each(_load, path, FIRST_REQUESTS // CONNECTIONS, times=CONNECTIONS)
-        return Capacity(goes_per_s=tuple(self._capacity_per_s(path) for _ in range(times)))
+        return Capacity(measured_per_s=tuple(self._capacity_per_s(path) for _ in range(times)))
 
     def _capacity_per_s(self, path: str) -> float:
         before = self.read()

@@ -8,7 +8,7 @@ from steelyard_loadtest.scenario.file import ScenarioError, parse
 
 FILES = Path(__file__).with_name("files")
 
-MIRRORED = ("paper", "report", "slow-one", "proxy-cost")
+EXPERIMENTS = ("paper", "report", "slow-one", "proxy-cost")
 """The experiments of the five sources; Tengine's is `steelyard-loadtest dataplane`."""
 
 ORDER = ("report", "paper", "slow-one", "noisy-neighbour", "io-bound", "churn", "proxy-cost")
@@ -41,7 +41,7 @@ NOT_IN_ALL = (
 
 NAMES = (*ORDER, *NOT_IN_ALL)
 
-SETS = {"all": ORDER, "breakers": BREAKERS, "sources": MIRRORED}
+SETS = {"all": ORDER, "breakers": BREAKERS, "sources": EXPERIMENTS}
 """Words that stand for several scenarios."""
 
 
@@ -50,15 +50,14 @@ def expanded(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for word in words for name in SETS.get(word, (word,))))
 
 
-def found(words: Sequence[str], *, quick: bool) -> tuple[Scenario, ...]:
+def find_all(words: Sequence[str], *, quick: bool) -> tuple[Scenario, ...]:
     """Read the scenarios that these words stand for. Raises ScenarioError.
 
     Those that only `sources` stands for have the sources' own algorithms.
     """
-    theirs = set(MIRRORED) - set(expanded(word for word in words if word != "sources"))
-    return tuple(
-        find(name, quick=quick, sources="sources" in words and name in theirs) for name in expanded(words)
-    )
+    otherwise = expanded(word for word in words if word != "sources")
+    only_sources = set(expanded(words)) - set(otherwise)
+    return tuple(find(name, quick=quick, sources=name in only_sources) for name in expanded(words))
 
 
 def find(name: str, *, quick: bool, sources: bool = False) -> Scenario:

@@ -13,7 +13,7 @@ from steelyard_loadtest.figures.trial_figures import TrialFigures, figures, summ
 from steelyard_loadtest.measurements.trials import Results
 from steelyard_loadtest.reporting.markdown import as_section, filled
 from steelyard_loadtest.reporting.publish import write_text
-from steelyard_loadtest.scenario.find import MIRRORED
+from steelyard_loadtest.scenario.find import EXPERIMENTS
 
 
 def write(out: Path, results: Results) -> list[Path]:
@@ -45,7 +45,7 @@ def fill_page(page: Path, marks: str, out: Path, results: Results, dataplane: Pa
     rows = [*csv.DictReader(dataplane.read_text("utf-8").splitlines())] if dataplane.exists() else None
     text = (out / "report.md").read_text(encoding="utf-8")
     text = as_section(text, FOLDER, f"{FOLDER}/{page.stem}")
-    if {scenario.name for scenario in results.scenarios} & set(MIRRORED):
+    if {scenario.name for scenario in results.scenarios} & set(EXPERIMENTS):
         text += "\n" + section(SOURCES, summarize(_figures(results)), rows)
     folder = page.parent / FOLDER / page.stem
     shutil.rmtree(folder, ignore_errors=True)  # a plot that is not made any more is not shown any more
