@@ -33,10 +33,18 @@ class SteelyardParameters:
     """The parameters of the law `steelyard`."""
 
     tau: float = parameter(
-        30.0, 1, 3600, "s", "memory of the evidence and of the entropy weights: long for quiet weights"
+        30.0,
+        1,
+        3600,
+        "s",
+        "memory of the evidence, of the entropy weights and of a shorter duration: long for quiet weights",
     )
     n0: float = parameter(
-        10.0, 0.1, 1e6, "requests", "weight of the prior, the baseline, against requests seen"
+        10.0,
+        0.1,
+        1e6,
+        "requests",
+        "weight of the prior against requests seen: of the baseline, and of not being slow",
     )
     p0: float = parameter(1.0, 0.001, 1e6, "load s", "upper limit of the prior where requests are expensive")
     tau_n: float = parameter(
@@ -45,7 +53,9 @@ class SteelyardParameters:
     l0: float = parameter(
         0.1, 0.001, 1, "load", "own load below which unexpected load is taken for somebody else's"
     )
-    h_hot: float = parameter(3.0, 1, 100, "sigma", "change test of a peer beyond H or L: eager")
+    h_hot: float = parameter(
+        3.0, 1, 100, "sigma", "change test of a peer beyond H or L, and of a known cost: eager"
+    )
     h_cold: float = parameter(
         4.5, 1, 100, "sigma", "change test of other peers: one false alarm in days, not hours"
     )
