@@ -196,6 +196,7 @@ class NewestSamples(Mapping[str, Received[SampleRecord]]):
 
 
 def _utilization(four: Sequence[float], further: Mapping[str, float | None]) -> dict[str, float | None]:
+    # NaN differs from itself. `isnan` would be a call for each figure of each server.
     known = [None if figure != figure else figure for figure in four]
     return {**dict(zip(sample_record.INDICATORS, known, strict=True)), **further}
 

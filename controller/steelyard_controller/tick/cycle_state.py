@@ -5,6 +5,7 @@ Pure: no I/O, no clock.
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from msgspec.structs import replace
@@ -32,9 +33,10 @@ from steelyard_controller.tick.table_builder import TableBuilder
 from steelyard_controller.tick.unreported_indicators import UnreportedIndicators
 from steelyard_controller.tick.window_pairing import WindowPairing
 
-NO_FAULTS: Mapping[str, Fault | str | None] = dict.fromkeys(
-    ("load balancers", "pairing", "indicators", "addresses")
+NO_FAULTS: Mapping[str, Fault | str | None] = MappingProxyType(
+    dict.fromkeys(("load balancers", "pairing", "indicators", "addresses"))
 )
+"""The faults of an upstream without any."""
 
 
 class CycleState:

@@ -38,8 +38,8 @@ class _Ended(Struct, frozen=True):
     latency_ms: Sequence[float | None]
 
 
-# Never written to.
 _NO_TOTALS: Floats = np.zeros((4, 1))
+_NO_TOTALS.setflags(write=False)
 
 
 class RequestCounts(Struct, frozen=True):
